@@ -1,0 +1,1 @@
+//! confirmd-sink-stdout
