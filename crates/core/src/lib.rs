@@ -1,1 +1,67 @@
-//! confirmd-core
+//! confirmd's vocabulary and contracts. No runtime, no I/O, no adapter: every other crate stands on this one.
+//!
+//! Start with [`ChainSource`] (what a network must be able to say), [`StateStore`] and [`Outbox`] (what is written down)
+//! and [`Sink`] (who is told). The words are those of `GLOSSARY.md`.
+#![warn(missing_docs)]
+
+mod address;
+mod amount;
+mod asset;
+mod block;
+mod chain_id;
+mod change;
+mod clock;
+mod config;
+mod consumer;
+mod delivery;
+mod deposit;
+mod deposit_key;
+mod duration;
+mod event;
+mod halt;
+mod held;
+mod history;
+mod outbox;
+mod plugin;
+mod policy;
+mod secret;
+mod sequence;
+mod sink;
+mod source;
+mod state;
+mod store;
+mod text_id;
+mod trail;
+mod transfer;
+mod watch;
+
+pub use address::{Address, AddressError};
+pub use amount::{Amount, AmountError};
+pub use asset::{Asset, AssetId, ListedAsset};
+pub use block::{BlockHash, BlockHeader, BlockRef, Height, confirmations};
+pub use chain_id::{ChainId, ChainName};
+pub use change::{Change, ChangeSet, CommitReceipt};
+pub use clock::{Clock, SystemClock, Timestamp};
+pub use config::{ConfigError, parse_table};
+pub use consumer::{ConsumerFilter, ConsumerName, ConsumerSpec, ConsumerStart, ConsumerStatus};
+pub use delivery::{Attempt, AttemptOutcome, Delivery, DeliveryFilter, DeliveryRecord, DeliveryState};
+pub use deposit::{Archived, Orphaned, Pending, Reported, SettledDeposit};
+pub use deposit_key::{DepositKey, KeyDigest, TxId};
+pub use duration::HumanDuration;
+pub use event::{Event, EventId, EventKind, EventRecord, Position};
+pub use halt::{Halt, HaltReason};
+pub use held::{ByHeight, Held};
+pub use history::{DepositFilter, DepositRecord, DepositState, History};
+pub use outbox::Outbox;
+pub use plugin::{ChainContext, ChainKind, Registry, SinkContext, SinkKind};
+pub use policy::{FinalityTag, Requirement};
+pub use secret::{Secret, SecretSource};
+pub use sequence::{Epoch, Sequence};
+pub use sink::{DeliverError, Sink, SinkError, SinkErrorKind, SinkProfile};
+pub use source::{ChainProfile, ChainSource, EndpointStatus, SourceError, SourceErrorKind, StartAt};
+pub use state::{ChainState, StateVersion};
+pub use store::{StateStore, StoreError};
+pub use text_id::TextIdError;
+pub use trail::Trail;
+pub use transfer::{Payment, Transfer};
+pub use watch::{WatchEntry, WatchOrigin, WatchSet, WatchState};

@@ -1,0 +1,94 @@
+//! A change set: the only way a chain's state changes, committed whole or not at all (G5).
+
+use crate::{
+    AssetId, BlockRef, ChainId, ChainName, DepositKey, Event, FinalityTag, Halt, Height, ListedAsset, Orphaned, Pending,
+    Position, Reported, StateVersion, WatchEntry, deposit::Archived,
+};
+use std::sync::Arc;
+
+/// One step of a change set; applied in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// The operator's name for the chain, kept for people who read the state without a configuration.
+    Named(ChainName),
+    /// Forget every ref above this height.
+    TrailCut(Height),
+    /// A block that links to the trail's tip, or the first one.
+    TrailPushed(BlockRef),
+    /// A block far below the source's tip, entered without a link.
+    TrailJumped(BlockRef),
+    /// A sparse ref that is no longer needed.
+    TrailForgot(Height),
+    /// The floor; only ever higher.
+    FloorRaised(Height),
+    /// An accepted reorg below the floor: the trail starts anew at this block, which is also the floor.
+    Reanchored(BlockRef),
+    /// The chain's own finality; only ever higher.
+    MarkRaised(FinalityTag, Height),
+    /// Seen, not deep enough.
+    PendingPut(Pending),
+    /// Confirmed, or orphaned.
+    PendingDropped(DepositKey),
+    /// Confirmed, revertible.
+    ReportedPut(Reported),
+    /// Reverted, or settled.
+    ReportedDropped(DepositKey),
+    /// Its block left the best chain.
+    OrphanedPut(Orphaned),
+    /// Seen again, or below the floor.
+    OrphanedDropped(DepositKey),
+    /// Kept for ever by key.
+    Archived(DepositKey, Archived),
+    /// An address was added, removed or changed.
+    WatchPut(WatchEntry),
+    /// Nothing is held for a removed address any more. Carries the address' bytes.
+    WatchForgotten(Arc<[u8]>),
+    /// An asset was listed, changed or delisted.
+    AssetPut(ListedAsset),
+    /// Nothing is held for a delisted asset any more.
+    AssetForgotten(AssetId),
+    /// The chain stops.
+    Halted(Halt),
+    /// An operator resumed it.
+    Resumed,
+}
+
+/// Everything one tick, or one command, changes in one chain: state and outbox together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangeSet {
+    /// Which chain.
+    pub chain: ChainId,
+    /// The version of the state it was made from; a store refuses it if the state has moved on.
+    pub base: StateVersion,
+    /// In order.
+    pub changes: Vec<Change>,
+    /// In order; reverted before the confirmed of the same key. The store gives each the next position.
+    pub events: Vec<(Event, Arc<[u8]>)>,
+}
+
+impl ChangeSet {
+    /// Nothing yet.
+    pub fn new(chain: ChainId, base: StateVersion) -> Self {
+        Self { chain, base, changes: Vec::new(), events: Vec::new() }
+    }
+
+    /// Whether a commit would change nothing.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.events.is_empty()
+    }
+
+    /// Adds an event and freezes its body.
+    pub fn push_event(&mut self, event: Event) {
+        let body = event.to_body().into();
+        self.events.push((event, body));
+    }
+}
+
+/// What a commit gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommitReceipt {
+    /// The state's version from here on.
+    pub version: StateVersion,
+    /// The first event's position, if there were events; the others follow without a gap.
+    pub first_event: Option<Position>,
+}

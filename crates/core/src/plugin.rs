@@ -1,0 +1,129 @@
+//! Plug-ins: what an adapter crate exports, and the list a binary is built from.
+
+use crate::{ChainName, ChainSource, ConfigError, ConsumerName, ListedAsset, Requirement, Sink, StartAt};
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a chain adapter is built from: the parts of `[chains.NAME]` that mean the same on every chain, already read.
+#[derive(Debug, Clone)]
+pub struct ChainContext {
+    /// The operator's name.
+    pub name: ChainName,
+    /// `confirmations.default`.
+    pub default_requirement: Requirement,
+    /// `confirmations.SYMBOL`, by symbol.
+    pub requirements: BTreeMap<String, Requirement>,
+    /// `reorg_depth`.
+    pub reorg_depth: NonZeroU64,
+    /// `start`.
+    pub start: StartAt,
+    /// `poll_interval`; `None` lets the adapter choose what fits the chain.
+    pub poll_interval: Option<Duration>,
+    /// `fork_grace`.
+    pub fork_grace: Duration,
+    /// `behind_alarm`.
+    pub behind_alarm: Duration,
+    /// `span_max`; `None` lets the adapter choose.
+    pub span_max: Option<NonZeroU64>,
+}
+
+impl ChainContext {
+    /// The requirement for a symbol: its own entry, or the default.
+    pub fn requirement(&self, symbol: &str) -> Requirement {
+        self.requirements.get(symbol).copied().unwrap_or(self.default_requirement)
+    }
+
+    /// Lists an asset under its requirement.
+    pub fn list(&self, asset: crate::Asset) -> ListedAsset {
+        ListedAsset { requirement: self.requirement(&asset.symbol), asset, delisted: false }
+    }
+}
+
+/// A kind of chain. Each chain adapter crate exports one as `KIND`.
+#[derive(Clone, Copy)]
+pub struct ChainKind {
+    /// `kind = "..."` in the configuration.
+    pub name: &'static str,
+    /// One line for `confirmd kinds`.
+    pub summary: &'static str,
+    /// A commented `[chains.NAME]` table that parses.
+    pub example: &'static str,
+    /// Builds the source from the adapter's own keys. No I/O. Errors name the key below `[chains.NAME]`.
+    pub build: fn(ChainContext, toml::Table) -> Result<Arc<dyn ChainSource>, ConfigError>,
+}
+
+/// What a sink is built from.
+#[derive(Debug, Clone)]
+pub struct SinkContext {
+    /// The consumer it serves.
+    pub consumer: ConsumerName,
+}
+
+/// A kind of sink. Each sink crate exports one as `KIND`.
+#[derive(Clone, Copy)]
+pub struct SinkKind {
+    /// `kind = "..."` in the configuration.
+    pub name: &'static str,
+    /// One line for `confirmd kinds`.
+    pub summary: &'static str,
+    /// A commented `[sinks.NAME]` table that parses.
+    pub example: &'static str,
+    /// Builds the sink from its own keys. No I/O. Errors name the key below `[sinks.NAME]`.
+    pub build: fn(SinkContext, toml::Table) -> Result<Arc<dyn Sink>, ConfigError>,
+}
+
+/// The kinds a binary knows.
+#[derive(Clone, Default)]
+pub struct Registry {
+    chains: BTreeMap<&'static str, ChainKind>,
+    sinks: BTreeMap<&'static str, SinkKind>,
+}
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Registry").field("chains", &self.chains.keys()).field("sinks", &self.sinks.keys()).finish()
+    }
+}
+
+impl Registry {
+    /// Adds a kind of chain; a later one of the same name wins.
+    #[must_use]
+    pub fn with_chain(mut self, kind: ChainKind) -> Self {
+        self.chains.insert(kind.name, kind);
+        self
+    }
+
+    /// Adds a kind of sink; a later one of the same name wins.
+    #[must_use]
+    pub fn with_sink(mut self, kind: SinkKind) -> Self {
+        self.sinks.insert(kind.name, kind);
+        self
+    }
+
+    /// A kind of chain; unknown ones list the known.
+    pub fn chain(&self, name: &str) -> Result<&ChainKind, ConfigError> {
+        self.chains.get(name).ok_or_else(|| unknown("chain", name, self.chains.keys()))
+    }
+
+    /// A kind of sink; unknown ones list the known.
+    pub fn sink(&self, name: &str) -> Result<&SinkKind, ConfigError> {
+        self.sinks.get(name).ok_or_else(|| unknown("sink", name, self.sinks.keys()))
+    }
+
+    /// Every kind of chain, by name.
+    pub fn chains(&self) -> impl Iterator<Item = &ChainKind> {
+        self.chains.values()
+    }
+
+    /// Every kind of sink, by name.
+    pub fn sinks(&self) -> impl Iterator<Item = &SinkKind> {
+        self.sinks.values()
+    }
+}
+
+fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a &'static str>) -> ConfigError {
+    let known: Vec<_> = known.copied().collect();
+    ConfigError::new("kind", format!("unknown kind of {what} {name:?}; known: {}", known.join(", ")))
+}

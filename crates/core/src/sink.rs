@@ -1,0 +1,91 @@
+//! Who is told: the contract of a sink.
+
+use crate::Delivery;
+use async_trait::async_trait;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+/// How the pump hands events over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SinkProfile {
+    /// At most so many events in one call.
+    pub batch_max: NonZeroUsize,
+    /// At most so many calls at a time. Calls at the same time never hold events of one key.
+    pub concurrency: NonZeroUsize,
+}
+
+/// What the pump does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SinkErrorKind {
+    /// Time-out, connection lost, overloaded: the event is tried again on the schedule, not before `retry_after`.
+    Transient {
+        /// As the other side asked.
+        retry_after: Option<Duration>,
+    },
+    /// The other side refused this event: tried again on the schedule (a bad deployment answers 404), then parked.
+    Rejected {
+        /// As the other side asked.
+        retry_after: Option<Duration>,
+    },
+    /// No event can be delivered until an operator acts (bad credentials, endpoint gone): the consumer pauses,
+    /// no attempt is spent.
+    Fatal,
+}
+
+/// Why a sink did not deliver, or can't start.
+#[derive(Debug, thiserror::Error)]
+#[error("{context}")]
+pub struct SinkError {
+    /// What the pump does next.
+    pub kind: SinkErrorKind,
+    /// What was tried and what came back. No secrets, no URL's user info, path or query.
+    pub context: String,
+    /// The HTTP status, where there was one.
+    pub status: Option<u16>,
+    /// Why.
+    #[source]
+    pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl SinkError {
+    /// Of a kind, with what was tried.
+    pub fn new(kind: SinkErrorKind, context: impl Into<String>) -> Self {
+        Self { kind, context: context.into(), status: None, source: None }
+    }
+
+    /// With the HTTP status.
+    #[must_use]
+    pub fn with_status(self, status: u16) -> Self {
+        Self { status: Some(status), ..self }
+    }
+
+    /// With its cause.
+    #[must_use]
+    pub fn with_source(self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self { source: Some(source.into()), ..self }
+    }
+}
+
+/// A batch that was not taken whole.
+#[derive(Debug, thiserror::Error)]
+#[error("{accepted} accepted, then: {error}")]
+pub struct DeliverError {
+    /// The exact prefix that took effect durably (K3, K10).
+    pub accepted: usize,
+    /// What happened to the event behind it. Not a `#[source]`: it is shown above.
+    pub error: SinkError,
+}
+
+/// One configured consumer's other side. Neither retries nor reorders nor deduplicates by itself.
+#[async_trait]
+pub trait Sink: std::fmt::Debug + Send + Sync {
+    /// How events are handed over; constant.
+    fn profile(&self) -> SinkProfile;
+
+    /// Whether it could deliver, asked at start. Delivers nothing (K1).
+    async fn check(&self) -> Result<(), SinkError>;
+
+    /// Delivers in order (K2); `Ok` when all took effect durably, as far as the protocol can tell (K10). Ends within
+    /// the sink's own total deadline (K9). If the future is dropped, any prefix may have taken effect.
+    async fn deliver(&self, batch: &[Delivery]) -> Result<(), DeliverError>;
+}
