@@ -1,0 +1,183 @@
+//! A loopback HTTP server that can be taken down and brought back on the same port.
+
+pub mod client;
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use axum::response::{IntoResponse, Response};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::{Mutex, oneshot};
+use tokio::task::{JoinHandle, JoinSet};
+use tower::ServiceExt;
+
+/// How many connections may wait to be accepted.
+const BACKLOG: u32 = 1024;
+
+/// Put into a response's extensions: the connection is closed without an answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CloseConnection;
+
+/// A response that is never sent; its connection is closed instead.
+pub(crate) fn close_connection() -> Response {
+    let mut response = ().into_response();
+    response.extensions_mut().insert(CloseConnection);
+    response
+}
+
+/// An HTTP/1.1 server on 127.0.0.1. While it is stopped its port stays reserved and refuses
+/// connections, so that nothing else can take the port before it is restarted.
+#[derive(Debug)]
+pub struct LoopbackServer {
+    address: SocketAddr,
+    app: Router,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+enum State {
+    Up { task: JoinHandle<()>, _stop: oneshot::Sender<()> },
+    /// The bound socket does not listen: it only keeps the port.
+    Down(TcpSocket),
+    /// Only while changing over, or after a failed change.
+    Gone,
+}
+
+impl LoopbackServer {
+    /// Serves `app` on a free port.
+    ///
+    /// # Errors
+    /// When the loopback interface has no free port.
+    pub async fn start(app: Router) -> io::Result<Self> {
+        let socket = reserve(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+        let address = socket.local_addr()?;
+        let state = Mutex::new(listen(socket, app.clone())?);
+        Ok(Self { address, app, state })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Closes every connection and refuses new ones. Does nothing when it is stopped already.
+    ///
+    /// # Errors
+    /// When the port can't be kept reserved.
+    pub async fn stop(&self) -> io::Result<()> {
+        let mut state = self.state.lock().await;
+        match std::mem::replace(&mut *state, State::Gone) {
+            State::Up { task, _stop } => {
+                drop(_stop);
+                // A panic of the accept loop leaves nothing to close.
+                let _ = task.await;
+            }
+            down => *state = down,
+        }
+        if matches!(*state, State::Gone) {
+            *state = State::Down(reserve(self.address)?);
+        }
+        Ok(())
+    }
+
+    /// Listens again on the same port. Does nothing when it is up.
+    ///
+    /// # Errors
+    /// When the port was lost.
+    pub async fn restart(&self) -> io::Result<()> {
+        let mut state = self.state.lock().await;
+        *state = match std::mem::replace(&mut *state, State::Gone) {
+            State::Down(socket) => listen(socket, self.app.clone())?,
+            State::Gone => listen(reserve(self.address)?, self.app.clone())?,
+            up => up,
+        };
+        Ok(())
+    }
+}
+
+fn reserve(address: SocketAddr) -> io::Result<TcpSocket> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    Ok(socket)
+}
+
+fn listen(socket: TcpSocket, app: Router) -> io::Result<State> {
+    let listener = socket.listen(BACKLOG)?;
+    let (stop, stopped) = oneshot::channel();
+    Ok(State::Up { task: tokio::spawn(accept_until(listener, app, stopped)), _stop: stop })
+}
+
+/// Runs until the other end of `stopped` is dropped, then closes the connections.
+async fn accept_until(listener: TcpListener, app: Router, mut stopped: oneshot::Receiver<()>) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            _ = &mut stopped => break,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(serve(stream, app.clone()));
+                }
+                Err(_) => tokio::task::yield_now().await,
+            },
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+        }
+    }
+    drop(listener);
+    connections.shutdown().await;
+}
+
+async fn serve(stream: TcpStream, app: Router) {
+    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+        let app = app.clone();
+        async move {
+            let response = match app.oneshot(request.map(Body::new)).await {
+                Ok(response) => response,
+                Err(never) => match never {},
+            };
+            if response.extensions().get::<CloseConnection>().is_some() {
+                return Err(io::Error::other("closed on purpose"));
+            }
+            Ok(response)
+        }
+    });
+    // A client that goes away, or a connection closed on purpose, is not our error.
+    let _ = hyper::server::conn::http1::Builder::new()
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use axum::routing::get;
+
+    #[tokio::test]
+    async fn a_stopped_server_refuses_connections_and_returns_on_the_same_port() {
+        let app = Router::new().route("/", get(|| async { "hello" }));
+        let server = LoopbackServer::start(app).await.unwrap();
+        let url = format!("http://{}/", server.address());
+        assert_eq!(client::get(&url).await.unwrap().text(), "hello");
+
+        server.stop().await.unwrap();
+        server.stop().await.unwrap();
+        let refused = client::get(&url).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+
+        server.restart().await.unwrap();
+        assert_eq!(client::get(&url).await.unwrap().status, 200);
+    }
+
+    #[tokio::test]
+    async fn a_connection_closed_on_purpose_gets_no_answer() {
+        let app = Router::new().route("/", get(|| async { close_connection() }));
+        let server = LoopbackServer::start(app).await.unwrap();
+        assert!(client::get(&format!("http://{}/", server.address())).await.is_err());
+    }
+}

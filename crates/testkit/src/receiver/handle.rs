@@ -1,0 +1,319 @@
+//! The HTTP side and its knobs.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use tokio::sync::watch;
+
+use super::event::WireEvent;
+use super::ledger::Ledger;
+use super::signature::{self, Key};
+use crate::http::{LoopbackServer, close_connection};
+
+/// How far `webhook-timestamp` may be from the receiver's clock, where it has one.
+const TOLERANCE_S: u64 = 300;
+
+/// A clock: Unix seconds.
+pub type Now = Arc<dyn Fn() -> u64 + Send + Sync>;
+
+/// How to start a [`Receiver`].
+#[derive(Clone)]
+pub struct ReceiverOptions {
+    /// `whsec_` and base64; requests signed with any of them are accepted.
+    pub secrets: Vec<String>,
+    /// Judges `webhook-timestamp`, 5 minutes either way. None: it is not judged.
+    pub now: Option<Now>,
+}
+
+impl fmt::Debug for ReceiverOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReceiverOptions").field("secrets", &self.secrets.len()).finish_non_exhaustive()
+    }
+}
+
+/// What the receiver does with a request. All but `Apply`, `ApplyThen` and `Delay` leave the
+/// ledger untouched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Behaviour {
+    /// Apply it and answer 204.
+    Apply,
+    /// Answer with this status and no body.
+    Status(u16),
+    /// Answer with this status, header (lower-case name) and body.
+    Answer {
+        /// The status.
+        status: u16,
+        /// For example `("retry-after", "7")` or `("location", "/elsewhere")`.
+        header: Option<(&'static str, String)>,
+        /// The body.
+        body: Vec<u8>,
+    },
+    /// Apply it, then answer with this status: the customer crashed after the commit.
+    ApplyThen(u16),
+    /// Apply it and answer 204 after this time.
+    Delay(Duration),
+    /// Never answer.
+    Hang,
+    /// Close the connection without an answer.
+    Close,
+}
+
+/// One request.
+#[derive(Debug, Clone)]
+pub struct Received {
+    /// The order of arrival, from 0.
+    pub number: usize,
+    /// `webhook-id`, empty when it is missing.
+    pub id: String,
+    /// All headers.
+    pub headers: HeaderMap,
+    /// The raw body.
+    pub body: Vec<u8>,
+    /// The event, or why the request was refused with 401 (signature) or 400 (body).
+    pub event: Result<WireEvent, String>,
+    /// The status that was answered; None while it hangs or was closed.
+    pub answered: Option<u16>,
+}
+
+#[derive(Default)]
+struct Books {
+    requests: Vec<Received>,
+    ledger: Ledger,
+    next: VecDeque<Behaviour>,
+    always: Option<Behaviour>,
+}
+
+struct Shared {
+    keys: Vec<Key>,
+    now: Option<Now>,
+    books: Mutex<Books>,
+    changed: watch::Sender<u64>,
+}
+
+/// A running receiver. Clones steer the same one.
+#[derive(Clone)]
+pub struct Receiver {
+    shared: Arc<Shared>,
+    server: Arc<LoopbackServer>,
+}
+
+impl fmt::Debug for Receiver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").field("address", &self.server.address()).finish_non_exhaustive()
+    }
+}
+
+impl Receiver {
+    /// Starts with an empty ledger.
+    ///
+    /// # Errors
+    /// When a secret has not the form `whsec_` + base64, or no port is free.
+    pub async fn start(options: ReceiverOptions) -> io::Result<Self> {
+        let keys = options.secrets.iter().map(|secret| {
+            Key::parse(secret).ok_or_else(|| {
+                io::Error::new(io::ErrorKind::InvalidInput, "a secret is not whsec_ + base64")
+            })
+        });
+        let shared = Arc::new(Shared {
+            keys: keys.collect::<io::Result<_>>()?,
+            now: options.now,
+            books: Mutex::default(),
+            changed: watch::Sender::new(0),
+        });
+        let app = Router::new().fallback(receive).with_state(Arc::clone(&shared));
+        Ok(Self { shared, server: Arc::new(LoopbackServer::start(app).await?) })
+    }
+
+    /// `http://127.0.0.1:port/hooks`; every path is served.
+    pub fn url(&self) -> String {
+        format!("http://{}/hooks", self.server.address())
+    }
+
+    /// The next `count` requests are met this way, after those that were told before.
+    pub fn next(&self, count: u32, behaviour: Behaviour) {
+        self.books().next.extend((0..count).map(|_| behaviour.clone()));
+    }
+
+    /// Every request without a `next` is met this way from now on. At first: `Apply`.
+    pub fn always(&self, behaviour: Behaviour) {
+        self.books().always = Some(behaviour);
+    }
+
+    /// Forgets everything told by `next` and `always`.
+    pub fn behave(&self) {
+        let mut books = self.books();
+        books.next.clear();
+        books.always = None;
+    }
+
+    /// A copy of the ledger.
+    pub fn ledger(&self) -> Ledger {
+        self.books().ledger.clone()
+    }
+
+    /// A copy of every request, in the order of arrival.
+    pub fn requests(&self) -> Vec<Received> {
+        self.books().requests.clone()
+    }
+
+    /// Returns as soon as the predicate holds over ledger and requests; it is asked again after
+    /// every request and every answer. Wrap it in `tokio::time::timeout` for a limit.
+    pub async fn wait_for(&self, holds: impl Fn(&Ledger, &[Received]) -> bool) {
+        let mut changed = self.shared.changed.subscribe();
+        loop {
+            {
+                let books = self.books();
+                if holds(&books.ledger, &books.requests) {
+                    return;
+                }
+            }
+            if changed.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Closes all connections and refuses new ones; the port stays ours.
+    ///
+    /// # Errors
+    /// When the port can't be kept.
+    pub async fn down(&self) -> io::Result<()> {
+        self.server.stop().await
+    }
+
+    /// Listens again on the same port.
+    ///
+    /// # Errors
+    /// When the port was lost.
+    pub async fn up(&self) -> io::Result<()> {
+        self.server.restart().await
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.shared.books()
+    }
+}
+
+impl Shared {
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self) {
+        self.changed.send_modify(|version| *version += 1);
+    }
+
+    /// The event, or the status and reason of the refusal.
+    fn read(&self, headers: &HeaderMap, body: &[u8]) -> Result<WireEvent, (StatusCode, String)> {
+        let refuse = |why| (StatusCode::UNAUTHORIZED, why);
+        let signed = signature::verify(&self.keys, headers, body).map_err(refuse)?;
+        if let Some(now) = &self.now
+            && now().abs_diff(signed.timestamp) > TOLERANCE_S
+        {
+            return Err(refuse(format!("webhook-timestamp {} is off", signed.timestamp)));
+        }
+        let event: WireEvent = serde_json::from_slice(body)
+            .map_err(|error| (StatusCode::BAD_REQUEST, format!("the body: {error}")))?;
+        if event.id != signed.id {
+            let why = format!("the body's id {} is not webhook-id {}", event.id, signed.id);
+            return Err((StatusCode::BAD_REQUEST, why));
+        }
+        Ok(event)
+    }
+
+    /// Writes the request down; gives its number and what is to be done with it.
+    fn record(
+        &self,
+        headers: HeaderMap,
+        body: &Bytes,
+        event: &Result<WireEvent, (StatusCode, String)>,
+    ) -> (usize, Behaviour) {
+        let mut books = self.books();
+        let number = books.requests.len();
+        let id = headers.get("webhook-id").and_then(|id| id.to_str().ok()).unwrap_or_default();
+        let id = id.to_owned();
+        let body = body.to_vec();
+        match event {
+            Ok(event) => books.ledger.judge(event, &body),
+            Err((_, why)) => books.ledger.problem(format!("request {number}: {why}")),
+        }
+        let event = event.clone().map_err(|(_, why)| why);
+        books.requests.push(Received { number, id, headers, body, event, answered: None });
+        let told = books.next.pop_front().or_else(|| books.always.clone());
+        (number, told.unwrap_or(Behaviour::Apply))
+    }
+
+    /// Writes the answer down, right before it is sent.
+    fn answer(&self, number: usize, event: &WireEvent, response: Response) -> Response {
+        let mut books = self.books();
+        let status = response.status();
+        if status.is_success() {
+            books.ledger.acknowledge(event);
+        }
+        if let Some(request) = books.requests.get_mut(number) {
+            request.answered = Some(status.as_u16());
+        }
+        drop(books);
+        self.wake();
+        response
+    }
+}
+
+async fn receive(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let read = shared.read(&headers, &body);
+    let (number, behaviour) = shared.record(headers, &body, &read);
+    let event = match read {
+        Ok(event) => event,
+        Err((status, why)) => {
+            if let Some(request) = shared.books().requests.get_mut(number) {
+                request.answered = Some(status.as_u16());
+            }
+            shared.wake();
+            return (status, why).into_response();
+        }
+    };
+    shared.wake();
+    match behaviour {
+        Behaviour::Apply => {
+            shared.books().ledger.apply(&event);
+            shared.answer(number, &event, StatusCode::NO_CONTENT.into_response())
+        }
+        Behaviour::ApplyThen(code) => {
+            shared.books().ledger.apply(&event);
+            shared.answer(number, &event, status(code).into_response())
+        }
+        Behaviour::Delay(time) => {
+            tokio::time::sleep(time).await;
+            shared.books().ledger.apply(&event);
+            shared.answer(number, &event, StatusCode::NO_CONTENT.into_response())
+        }
+        Behaviour::Status(code) => shared.answer(number, &event, status(code).into_response()),
+        Behaviour::Answer { status: code, header: extra, body } => {
+            let mut response = (status(code), body).into_response();
+            if let Some((name, value)) = extra
+                && let Ok(value) = header::HeaderValue::try_from(value)
+            {
+                response.headers_mut().insert(name, value);
+            }
+            shared.answer(number, &event, response)
+        }
+        Behaviour::Hang => std::future::pending().await,
+        Behaviour::Close => close_connection(),
+    }
+}
+
+fn status(code: u16) -> StatusCode {
+    StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}
