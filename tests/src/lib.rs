@@ -1,1 +1,55 @@
-//! e2e
+//! What the end-to-end tests stand on: drivers for real chain nodes, the `confirmd` binary under test, and the
+//! harness that shows a trial as ignored, with the reason, where a node is not installed.
+//!
+//! Everything a driver starts listens on 127.0.0.1 only, keeps its files in a folder of its own that is removed
+//! with it, and dies with the test: on drop, and by the kernel if the test process itself is killed.
+#![warn(missing_docs)]
+
+mod abi;
+mod anvil;
+mod binary;
+mod bitcoin_family;
+mod contracts;
+mod instance;
+mod lines;
+mod mweb;
+mod nodes;
+mod payments;
+mod port;
+mod process;
+mod reorg;
+mod rpc;
+mod scratch;
+mod trial;
+
+pub use abi::Arg;
+pub use anvil::{Anvil, AnvilOptions, Call};
+pub use binary::{confirmd, workspace_root};
+pub use bitcoin_family::{Auth, BitcoinFamily, FamilyOptions, Knots, Litecoind};
+pub use contracts::{Contract, Deployed};
+pub use instance::Instance;
+pub use lines::Lines;
+pub use nodes::Needs;
+pub use port::Port;
+pub use process::Process;
+pub use rpc::{Rpc, RpcError};
+pub use scratch::scratch_dir;
+pub use trial::{node_trial, run_trials};
+
+/// A block as a node names it: height and hash (hex; with `0x` on EVM chains).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block {
+    /// Distance from the genesis block.
+    pub height: u64,
+    /// The node's spelling of the hash.
+    pub hash: String,
+}
+
+/// Where a transaction sits on the best chain now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Position {
+    /// The block that carries it.
+    pub block: Block,
+    /// Its place among the block's transactions, from 0.
+    pub index: u64,
+}

@@ -1,0 +1,53 @@
+//! Which nodes are installed here, and where.
+
+use std::path::{Path, PathBuf};
+
+use crate::binary::workspace_root;
+
+/// Something outside the repository that a trial can't do without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// anvil, the EVM node.
+    Anvil,
+    /// litecoind, the Bitcoin-family node that Debian has.
+    Litecoind,
+    /// Bitcoin Knots, a full bitcoind.
+    Knots,
+    /// Recorded blocks of real networks: the folder named by `CONFIRMD_REAL_DATA`.
+    RealData,
+}
+
+impl Needs {
+    /// Where it is, if it is here.
+    pub fn path(self) -> Option<PathBuf> {
+        let found = match self {
+            Self::Anvil => Some(nodes_folder().join("bin/anvil")),
+            Self::Knots => Some(nodes_folder().join("bin/bitcoind")),
+            Self::Litecoind => on_path("litecoind"),
+            Self::RealData => Some(match std::env::var_os("CONFIRMD_REAL_DATA") {
+                Some(folder) => PathBuf::from(folder),
+                None => workspace_root().join("../shared/data"),
+            }),
+        };
+        found.filter(|path| path.exists())
+    }
+
+    /// Why a trial is ignored, shown with it.
+    pub(crate) fn missing(self) -> &'static str {
+        match self {
+            Self::Anvil => "anvil not installed: run tests/nodes/install",
+            Self::Litecoind => "litecoind not installed: run tests/nodes/install",
+            Self::Knots => "knots not installed: run tests/nodes/install",
+            Self::RealData => "no real blocks: set CONFIRMD_REAL_DATA",
+        }
+    }
+}
+
+fn nodes_folder() -> PathBuf {
+    std::env::var_os("CONFIRMD_NODES").map_or_else(|| workspace_root().join(".nodes"), PathBuf::from)
+}
+
+fn on_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder: PathBuf| folder.join(program)).find(|file: &PathBuf| Path::is_file(file))
+}
