@@ -13,14 +13,14 @@ async fn pegs() -> Result<()> {
     let mut node = Litecoind::start(true).await?;
     node.activate_mweb().await?;
     ensure!(node.tip().await?.height == 432);
-    let first = node.peg_in(3_00_000_000).await?;
+    let first = node.peg_in(300_000_000).await?;
     node.mine(1).await?;
     ensure!(node.transaction(&first).await?["vout"][0]["scriptPubKey"]["type"] == "witness_mweb_pegin");
     ensure!(node.position(&first).await?.context("not mined")?.index == 1);
 
     // Two peg-outs to one address in one block: two outputs of one transaction.
     let customer = node.new_address().await?;
-    let ids = [node.peg_out(&customer, 1_50_000_000).await?, node.peg_out(&customer, 25_000_000).await?];
+    let ids = [node.peg_out(&customer, 150_000_000).await?, node.peg_out(&customer, 25_000_000).await?];
     node.mine(1).await?;
     let script = node.script_of(&customer).await?;
     let before = hogex(&node).await?;

@@ -47,6 +47,24 @@ fn build() -> Result<PathBuf> {
 /// The executable named by cargo's messages, one JSON object a line.
 fn executable(messages: &str) -> Option<PathBuf> {
     let artifacts = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let executables = artifacts.filter_map(|message| message.get("executable")?.as_str().map(PathBuf::from));
-    executables.filter(|path| path.file_stem().is_some_and(|stem| stem == "confirmd")).last()
+    let mut executables = artifacts.filter_map(|message| message.get("executable")?.as_str().map(PathBuf::from));
+    executables.rfind(|path| path.file_stem().is_some_and(|stem| stem == "confirmd"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_is_taken_from_the_artifact_that_is_an_executable() {
+        let messages = concat!(
+            r#"{"reason":"compiler-artifact","target":{"name":"confirmd"},"executable":null}"#,
+            "\n",
+            r#"{"reason":"compiler-artifact","target":{"name":"confirmd"},"executable":"/t/debug/confirmd"}"#,
+            "\n",
+            r#"{"reason":"build-finished","success":true}"#,
+        );
+        assert_eq!(executable(messages), Some(PathBuf::from("/t/debug/confirmd")));
+        assert_eq!(executable("nothing"), None);
+    }
 }

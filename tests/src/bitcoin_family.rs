@@ -146,7 +146,8 @@ impl BitcoinFamily {
         Ok(())
     }
 
-    /// Kills the node with SIGKILL; what it had not flushed is gone from its chain.
+    /// Kills the node with SIGKILL. What it had not flushed is gone: it comes back with the chain of its last
+    /// [`BitcoinFamily::stop`], so a reader of it sees a tip that is far behind.
     pub fn kill(&mut self) -> Result<()> {
         self.process.take().context("the node is stopped already")?.kill()?;
         Ok(())
@@ -199,10 +200,13 @@ impl BitcoinFamily {
             command.args([format!("-rpcuser={USER}"), format!("-rpcpassword={PASSWORD}")]);
         }
         match self.kind {
-            Needs::Litecoind if self.options.mweb => command.arg("-upnp=0"),
-            Needs::Litecoind => command.args(["-upnp=0", "-vbparams=mweb:-2:0"]),
+            // Litecoin's pool takes no replacement by default.
+            Needs::Litecoind => command.args(["-upnp=0", "-mempoolreplacement=1"]),
             _ => command.args(["-natpmp=0", "-fixedseeds=0"]),
         };
+        if self.kind == Needs::Litecoind && !self.options.mweb {
+            command.arg("-vbparams=mweb:-2:0");
+        }
         // Of an option given twice on the command line the node takes the last.
         command.args(&self.options.extra);
         Process::spawn_logged("node", &mut command, &self.dir.path().join("log"))

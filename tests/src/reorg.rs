@@ -1,7 +1,7 @@
 //! Reorganisations of a Bitcoin-family chain.
 
 use anyhow::{Context, Result};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::bitcoin_family::BitcoinFamily;
 
@@ -60,17 +60,13 @@ impl BitcoinFamily {
     /// Replaces the last `depth` blocks by `depth + 1` others, the lowest of which spends the coins of the mined
     /// transaction `txid` to `address`: it can never come back. Returns the new transaction's id.
     pub async fn reorg_double_spend(&self, depth: u64, txid: &str, address: &str) -> Result<String> {
-        let conflict = self.conflicting_id(txid, address).await?;
         self.disconnect(depth).await?;
-        self.mine_block(&[&conflict.1]).await?;
-        self.mine(depth).await?;
-        Ok(conflict.0)
-    }
-
-    async fn conflicting_id(&self, txid: &str, address: &str) -> Result<(String, String)> {
+        // Only now, since the wallet can't sign for coins that the best chain has spent.
         let raw = self.conflicting(txid, address).await?;
         let decoded = self.rpc().call("decoderawtransaction", json!([raw])).await?;
-        let id = decoded.get("txid").and_then(serde_json::Value::as_str).context("no txid")?.to_owned();
-        Ok((id, raw))
+        let id = decoded.get("txid").and_then(Value::as_str).context("no txid in decoderawtransaction")?;
+        self.mine_block(&[&raw]).await?;
+        self.mine(depth).await?;
+        Ok(id.to_owned())
     }
 }

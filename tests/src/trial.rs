@@ -19,11 +19,19 @@ where
     T: FnOnce() -> F + Send + 'static,
     F: Future<Output = Result<()>>,
 {
-    let trial = Trial::test(name, move || run(test).map_err(|error| Failed::from(format!("{error:?}"))));
+    let trial = Trial::test(name, move || run(test).map_err(|error| Failed::from(report(&error))));
     match needs.iter().find(|needed| needed.path().is_none()) {
         Some(missing) => trial.with_kind(missing.missing()).with_ignored_flag(true),
         None => trial,
     }
+}
+
+/// The causes, and of the backtrace only the places in this package.
+fn report(error: &anyhow::Error) -> String {
+    let full = format!("{error:?}");
+    let (causes, backtrace) = full.split_once("\nStack backtrace:").unwrap_or((&full, ""));
+    let ours = backtrace.lines().map(str::trim).filter(|line| line.starts_with("at ./"));
+    std::iter::once(causes.trim_end()).chain(ours).collect::<Vec<_>>().join("\n")
 }
 
 fn run<T, F>(test: T) -> Result<()>
