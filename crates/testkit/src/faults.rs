@@ -11,7 +11,11 @@ use crate::json_rpc::RpcError;
 /// What to do with one HTTP request instead of answering it.
 #[derive(Debug, Clone)]
 pub(crate) enum HttpFault {
-    Status { status: u16, retry_after: Option<String>, body: String },
+    Status {
+        status: u16,
+        retry_after: Option<String>,
+        body: String,
+    },
     /// Every call of the request gets this error, in the node's dialect.
     Rpc(RpcError),
     Hang,
@@ -148,9 +152,7 @@ impl Faults {
     pub(crate) fn next_batch(&self, calls: usize) -> Result<Option<BatchFault>, RpcError> {
         let mut state = self.lock();
         match state.batch_limit {
-            Some(limit) if calls > limit => {
-                Err(RpcError::new(-32600, &format!("batch of {calls} is over the limit of {limit}")))
-            }
+            Some(limit) if calls > limit => Err(RpcError::new(-32600, &format!("batch of {calls} is over the limit of {limit}"))),
             _ => Ok(state.batches.pop_front()),
         }
     }
@@ -198,7 +200,7 @@ fn take_answer(state: &mut State, method: &str) -> Option<Result<Value, RpcError
     *left -= 1;
     let (answer, used_up) = (answer.clone(), *left == 0);
     if used_up {
-        state.answers.remove(place);
+        drop(state.answers.remove(place));
     }
     Some(answer)
 }

@@ -41,7 +41,10 @@ pub struct LoopbackServer {
 
 #[derive(Debug)]
 enum State {
-    Up { task: JoinHandle<()>, _stop: oneshot::Sender<()> },
+    Up {
+        task: JoinHandle<()>,
+        _stop: oneshot::Sender<()>,
+    },
     /// The bound socket does not listen: it only keeps the port.
     Down(TcpSocket),
     /// Only while changing over, or after a failed change.
@@ -147,9 +150,7 @@ async fn serve(stream: TcpStream, app: Router) {
         }
     });
     // A client that goes away, or a connection closed on purpose, is not our error.
-    let _ = hyper::server::conn::http1::Builder::new()
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
+    let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
 #[cfg(test)]

@@ -46,8 +46,7 @@ pub(crate) type RpcResult = Result<Box<RawValue>, RpcError>;
 
 /// A method's result, as the JSON text that goes out.
 pub(crate) fn raw<T: Serialize + ?Sized>(value: &T) -> RpcResult {
-    serde_json::value::to_raw_value(value)
-        .map_err(|error| RpcError::new(-32603, &format!("can't encode the result: {error}")))
+    serde_json::value::to_raw_value(value).map_err(|error| RpcError::new(-32603, &format!("can't encode the result: {error}")))
 }
 
 /// What a fake node has to offer.
@@ -64,13 +63,7 @@ pub(crate) fn router<N: RpcNode>(node: Arc<N>) -> Router {
     Router::new().fallback(handle::<N>).with_state(node)
 }
 
-async fn handle<N: RpcNode>(
-    State(node): State<Arc<N>>,
-    method: Method,
-    uri: Uri,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Response {
+async fn handle<N: RpcNode>(State(node): State<Arc<N>>, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
     let fault = node.faults().next_http();
     match fault {
         Some(HttpFault::Hang) => return std::future::pending().await,
@@ -84,8 +77,7 @@ async fn handle<N: RpcNode>(
         return node.get(uri.path(), uri.query()).unwrap_or_else(|| not_found(uri.path()));
     }
     if !node.authorised(&headers) {
-        return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Basic realm=\"jsonrpc\"")])
-            .into_response();
+        return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Basic realm=\"jsonrpc\"")]).into_response();
     }
     let error = match fault {
         Some(HttpFault::Rpc(error)) => Some(error),
@@ -157,12 +149,7 @@ fn answer<N: RpcNode>(node: &N, body: &[u8], error: Option<&RpcError>) -> Respon
     }
 }
 
-fn answer_batch<N: RpcNode>(
-    node: &N,
-    calls: Vec<Value>,
-    error: Option<&RpcError>,
-    v2: bool,
-) -> Response {
+fn answer_batch<N: RpcNode>(node: &N, calls: Vec<Value>, error: Option<&RpcError>, v2: bool) -> Response {
     let fault = match node.faults().next_batch(calls.len()) {
         Ok(fault) => fault,
         Err(error) => {
@@ -199,10 +186,7 @@ fn answer_one<N: RpcNode>(node: &N, call: &Value, error: Option<&RpcError>) -> R
 }
 
 fn outcome<N: RpcNode>(node: &N, call: &Value, error: Option<&RpcError>) -> RpcResult {
-    let method = call
-        .get("method")
-        .and_then(Value::as_str)
-        .ok_or_else(|| RpcError::new(-32600, "Missing method"))?;
+    let method = call.get("method").and_then(Value::as_str).ok_or_else(|| RpcError::new(-32600, "Missing method"))?;
     let given = node.faults().before_call(method);
     if let Some(error) = error {
         return Err(error.clone());

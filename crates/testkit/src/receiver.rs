@@ -12,6 +12,6 @@ mod signature;
 #[cfg(test)]
 mod tests;
 
-pub use event::{EventType, WireEvent};
+pub use event::{EventType, WireAsset, WireBlock, WireEvent, WireKey};
 pub use handle::{Behaviour, Now, Received, Receiver, ReceiverOptions};
 pub use ledger::{Ledger, LedgerKey, LedgerRow};

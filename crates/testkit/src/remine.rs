@@ -31,9 +31,7 @@ pub(crate) struct PlannedBlock<T> {
 
 /// Spreads what the `orphaned` blocks carried (lowest block first) over `length` new blocks.
 pub(crate) fn plan<T>(orphaned: Vec<Vec<T>>, length: u32, remine: Remine) -> Plan<T> {
-    let mut blocks: Vec<PlannedBlock<T>> = (0..length)
-        .map(|_| PlannedBlock { items: Vec::new(), filler_first: false })
-        .collect();
+    let mut blocks: Vec<PlannedBlock<T>> = (0..length).map(|_| PlannedBlock { items: Vec::new(), filler_first: false }).collect();
     let mut mempool = Vec::new();
     let moved = matches!(remine, Remine::Later(_) | Remine::AnotherPosition);
     let shift = match remine {

@@ -5,8 +5,8 @@ use bitcoin::block::{Header, Version};
 use bitcoin::hashes::{Hash, sha256};
 use bitcoin::script::{Builder, PushBytesBuf};
 use bitcoin::{
-    Amount, Block, BlockHash, CompactTarget, OutPoint, ScriptBuf, Sequence, Target, Transaction,
-    TxIn, TxMerkleNode, TxOut, Txid, Witness, transaction,
+    Amount, Block, BlockHash, CompactTarget, OutPoint, ScriptBuf, Sequence, Target, Transaction, TxIn, TxMerkleNode, TxOut, Txid,
+    Witness, transaction,
 };
 
 use super::network::{REGTEST_BITS, coinbase_input};
@@ -36,9 +36,7 @@ pub(super) fn build(template: Template) -> Block {
     };
     let mut block = Block { header, txdata };
     commit_to_witnesses(&mut block);
-    block.header.merkle_root = block
-        .compute_merkle_root()
-        .expect("invariant: a block has a coinbase");
+    block.header.merkle_root = block.compute_merkle_root().expect("invariant: a block has a coinbase");
     if template.grind {
         grind(&mut block.header);
     }
@@ -46,20 +44,14 @@ pub(super) fn build(template: Template) -> Block {
 }
 
 fn coinbase(template: &Template) -> Transaction {
-    let script_sig = Builder::new()
-        .push_int(i64::from(template.height))
-        .push_slice(template.salt.to_le_bytes())
-        .into_script();
+    let script_sig = Builder::new().push_int(i64::from(template.height)).push_slice(template.salt.to_le_bytes()).into_script();
     // Fees are not modelled: the coinbase pays the subsidy, which halves every 150 blocks.
     let subsidy = 5_000_000_000u64.checked_shr(template.height / 150).unwrap_or(0);
     Transaction {
         version: transaction::Version::TWO,
         lock_time: LockTime::ZERO,
         input: vec![coinbase_input(script_sig)],
-        output: vec![TxOut {
-            value: Amount::from_sat(subsidy),
-            script_pubkey: template.coinbase_script.clone(),
-        }],
+        output: vec![TxOut { value: Amount::from_sat(subsidy), script_pubkey: template.coinbase_script.clone() }],
     }
 }
 

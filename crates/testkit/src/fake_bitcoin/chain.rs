@@ -114,6 +114,10 @@ impl Chain {
         Branch(self.best.clone())
     }
 
+    pub(super) fn tip(&self) -> BlockHash {
+        *self.best.last().expect("invariant: the genesis block is never taken away")
+    }
+
     pub(super) fn tip_height(&self) -> u32 {
         u32::try_from(self.best.len().saturating_sub(1)).unwrap_or(u32::MAX)
     }
@@ -153,7 +157,7 @@ impl Chain {
         }
         let height = self.tip_height() + 1;
         let block = block::build(Template {
-            previous: self.branch().tip(),
+            previous: self.tip(),
             height,
             time: self.next_time,
             coinbase_script: script,
@@ -177,10 +181,7 @@ impl Chain {
         for planned in plan.blocks {
             let mut transactions = planned.items;
             if planned.filler_first {
-                let nobody = TxOut {
-                    value: bitcoin::Amount::from_sat(1_000),
-                    script_pubkey: ScriptBuf::from_bytes(vec![0x51]),
-                };
+                let nobody = TxOut { value: bitcoin::Amount::from_sat(1_000), script_pubkey: ScriptBuf::from_bytes(vec![0x51]) };
                 transactions.insert(0, self.make_payment(vec![nobody]));
             }
             self.mine(transactions, self.coinbase_script.clone());
@@ -200,9 +201,7 @@ impl Chain {
 
     /// Without the coinbase.
     fn carried(&self, hash: &BlockHash) -> Vec<Transaction> {
-        self.stored(hash)
-            .map(|stored| stored.block.txdata.iter().skip(1).cloned().collect())
-            .unwrap_or_default()
+        self.stored(hash).map(|stored| stored.block.txdata.iter().skip(1).cloned().collect()).unwrap_or_default()
     }
 
     pub(super) fn payments(&self) -> Vec<Payment> {
@@ -248,7 +247,7 @@ impl Chain {
 
     pub(super) fn shown_tip(&self) -> (u32, BlockHash) {
         let height = self.tip_height().saturating_sub(self.lag);
-        (height, self.hash_at(height).unwrap_or_else(|| self.branch().tip()))
+        (height, self.hash_at(height).unwrap_or_else(|| self.tip()))
     }
 
     pub(super) fn shown_hash_at(&self, height: u32) -> Option<BlockHash> {
@@ -262,17 +261,12 @@ impl Chain {
     }
 
     pub(super) fn is_pruned(&self, hash: &BlockHash, height: u32) -> bool {
-        self.lost.get(hash) == Some(&Loss::Pruned)
-            || self.pruned_below.is_some_and(|kept_from| height < kept_from)
+        self.lost.get(hash) == Some(&Loss::Pruned) || self.pruned_below.is_some_and(|kept_from| height < kept_from)
     }
 
     /// -1 for a stale block.
     pub(super) fn confirmations(&self, hash: &BlockHash, height: u32) -> i64 {
-        if self.shown_hash_at(height) == Some(*hash) {
-            i64::from(self.shown_tip().0) - i64::from(height) + 1
-        } else {
-            -1
-        }
+        if self.shown_hash_at(height) == Some(*hash) { i64::from(self.shown_tip().0) - i64::from(height) + 1 } else { -1 }
     }
 }
 

@@ -177,7 +177,7 @@ impl FakeBitcoin {
     /// Height and hash of the best chain's last block, whatever the node shows.
     pub fn tip(&self) -> (u32, BlockHash) {
         let chain = self.chain();
-        (chain.tip_height(), chain.branch().tip())
+        (chain.tip_height(), chain.tip())
     }
 
     /// The best chain's hash at this height.
@@ -277,8 +277,5 @@ impl FakeBitcoin {
 }
 
 fn tx_outs(outputs: Vec<(ScriptBuf, u64)>) -> Vec<TxOut> {
-    outputs
-        .into_iter()
-        .map(|(script_pubkey, sats)| TxOut { value: Amount::from_sat(sats), script_pubkey })
-        .collect()
+    outputs.into_iter().map(|(script_pubkey, sats)| TxOut { value: Amount::from_sat(sats), script_pubkey }).collect()
 }

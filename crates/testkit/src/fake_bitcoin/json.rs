@@ -110,12 +110,7 @@ fn header_json(chain: &Chain, hash: &BlockHash, stored: &Stored) -> HeaderJson {
     }
 }
 
-pub(super) fn block(
-    chain: &Chain,
-    hash: &BlockHash,
-    stored: &Stored,
-    decoded: bool,
-) -> impl Serialize {
+pub(super) fn block(chain: &Chain, hash: &BlockHash, stored: &Stored, decoded: bool) -> impl Serialize {
     let block: &Block = &stored.block;
     let form = |tx: &Transaction| {
         if decoded {

@@ -7,8 +7,8 @@ use bitcoin::hashes::Hash;
 use bitcoin::opcodes::all::OP_CHECKSIG;
 use bitcoin::script::{Builder, PushBytesBuf};
 use bitcoin::{
-    Amount, Block, BlockHash, CompactTarget, Network, OutPoint, ScriptBuf, Sequence, Transaction,
-    TxIn, TxMerkleNode, TxOut, Witness, transaction,
+    Amount, Block, BlockHash, CompactTarget, Network, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxMerkleNode, TxOut,
+    Witness, transaction,
 };
 
 /// Every hash below the target of these bits is enough: half of all hashes.
@@ -44,15 +44,10 @@ fn litecoin_genesis() -> Block {
     let message = "NY Times 05/Oct/2011 Steve Jobs, Apple\u{2019}s Visionary, Dies at 56";
     let key = "040184710fa689ad5023690c80f3a49c8f13f8d45b8c857fbcbc8bc4a8e4d3eb4b\
                10f4d4604fa08dce601aaf0f470216fe1b51850b4acf21b179c45070ac7b03a9";
-    let script_sig = Builder::new()
-        .push_int(486_604_799)
-        .push_slice([4u8])
-        .push_slice(bytes(message.as_bytes().to_vec()))
-        .into_script();
-    let script_pubkey = Builder::new()
-        .push_slice(bytes(const_hex::decode(key).unwrap_or_default()))
-        .push_opcode(OP_CHECKSIG)
-        .into_script();
+    let script_sig =
+        Builder::new().push_int(486_604_799).push_slice([4u8]).push_slice(bytes(message.as_bytes().to_vec())).into_script();
+    let script_pubkey =
+        Builder::new().push_slice(bytes(const_hex::decode(key).unwrap_or_default())).push_opcode(OP_CHECKSIG).into_script();
     let coinbase = Transaction {
         version: transaction::Version::ONE,
         lock_time: LockTime::ZERO,
@@ -72,12 +67,7 @@ fn litecoin_genesis() -> Block {
 }
 
 pub(super) fn coinbase_input(script_sig: ScriptBuf) -> TxIn {
-    TxIn {
-        previous_output: OutPoint::null(),
-        script_sig,
-        sequence: Sequence::MAX,
-        witness: Witness::new(),
-    }
+    TxIn { previous_output: OutPoint::null(), script_sig, sequence: Sequence::MAX, witness: Witness::new() }
 }
 
 fn bytes(bytes: Vec<u8>) -> PushBytesBuf {

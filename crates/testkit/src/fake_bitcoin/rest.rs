@@ -14,12 +14,7 @@ use crate::json_rpc::Dialect;
 /// The most headers that one request may ask for.
 const HEADERS_MAX: usize = 2_000;
 
-pub(super) fn get(
-    chain: &Chain,
-    dialect: Dialect,
-    path: &str,
-    query: Option<&str>,
-) -> Option<Response> {
+pub(super) fn get(chain: &Chain, dialect: Dialect, path: &str, query: Option<&str>) -> Option<Response> {
     let parts: Vec<&str> = path.strip_prefix("/rest/")?.split('/').collect();
     let (file, folders) = parts.split_last()?;
     let (name, format) = file.rsplit_once('.')?;
@@ -59,10 +54,7 @@ fn headers(chain: &Chain, name: &str, count: &str, format: &str) -> Response {
         Ok(count) if (1..=HEADERS_MAX).contains(&count) => count,
         _ => return bad(&format!("Header count is invalid or out of acceptable range: {count}")),
     };
-    let first = chain
-        .shown(&hash)
-        .map(|stored| stored.height)
-        .filter(|height| chain.shown_hash_at(*height) == Some(hash));
+    let first = chain.shown(&hash).map(|stored| stored.height).filter(|height| chain.shown_hash_at(*height) == Some(hash));
     let mut body = Vec::new();
     if let Some(first) = first {
         let hashes = (first..).map_while(|height| chain.shown_hash_at(height)).take(count);

@@ -91,10 +91,8 @@ fn network_info(chain: &Chain) -> RpcResult {
 }
 
 fn block_hash(chain: &Chain, params: &[Value]) -> RpcResult {
-    let height = params
-        .first()
-        .and_then(Value::as_i64)
-        .ok_or_else(|| RpcError::new(-3, "JSON value is not of expected type number"))?;
+    let height =
+        params.first().and_then(Value::as_i64).ok_or_else(|| RpcError::new(-3, "JSON value is not of expected type number"))?;
     let hash = u32::try_from(height).ok().and_then(|height| chain.shown_hash_at(height));
     match hash {
         Some(hash) => raw(&hash.to_string()),
@@ -119,9 +117,7 @@ fn block(chain: &Chain, params: &[Value]) -> RpcResult {
     let verbosity = match params.get(1) {
         None | Some(Value::Null | Value::Bool(true)) => 1,
         Some(Value::Bool(false)) => 0,
-        Some(value) => value
-            .as_u64()
-            .ok_or_else(|| RpcError::new(-3, "JSON value is not of expected type number"))?,
+        Some(value) => value.as_u64().ok_or_else(|| RpcError::new(-3, "JSON value is not of expected type number"))?,
     };
     match verbosity {
         0 => raw(&serialize_hex(stored.block.as_ref())),
@@ -130,14 +126,9 @@ fn block(chain: &Chain, params: &[Value]) -> RpcResult {
     }
 }
 
-fn known_block<'a>(
-    chain: &'a Chain,
-    params: &[Value],
-) -> Result<(BlockHash, &'a Stored), RpcError> {
-    let text = params
-        .first()
-        .and_then(Value::as_str)
-        .ok_or_else(|| RpcError::new(-3, "JSON value is not of expected type string"))?;
+fn known_block<'a>(chain: &'a Chain, params: &[Value]) -> Result<(BlockHash, &'a Stored), RpcError> {
+    let text =
+        params.first().and_then(Value::as_str).ok_or_else(|| RpcError::new(-3, "JSON value is not of expected type string"))?;
     let hash: BlockHash = text.parse().map_err(|_| {
         let length = text.len();
         RpcError::new(-8, &format!("blockhash must be of length 64 (not {length}, for '{text}')"))

@@ -1,12 +1,7 @@
 //! Sealing blocks: gas, receipts, blooms, roots and the hash.
 
-use alloy::consensus::proofs::{
-    calculate_receipt_root, calculate_transaction_root, calculate_withdrawals_root,
-};
-use alloy::consensus::{
-    Eip658Value, EMPTY_OMMER_ROOT_HASH, Header, Receipt, ReceiptEnvelope, ReceiptWithBloom,
-    TxEnvelope,
-};
+use alloy::consensus::proofs::{calculate_receipt_root, calculate_transaction_root, calculate_withdrawals_root};
+use alloy::consensus::{EMPTY_OMMER_ROOT_HASH, Eip658Value, Header, Receipt, ReceiptEnvelope, ReceiptWithBloom, TxEnvelope};
 use alloy::eips::eip4895::Withdrawal;
 use alloy::primitives::{B256, Bloom, Bytes, Log, U256, keccak256};
 

@@ -121,6 +121,10 @@ impl Chain {
         EvmBranch(self.best.clone())
     }
 
+    pub(super) fn tip(&self) -> B256 {
+        *self.best.last().expect("invariant: the genesis block is never taken away")
+    }
+
     pub(super) fn tip_height(&self) -> u64 {
         u64::try_from(self.best.len().saturating_sub(1)).unwrap_or(u64::MAX)
     }
@@ -173,7 +177,7 @@ impl Chain {
     pub(super) fn mine(&mut self, items: Vec<Item>) -> B256 {
         self.made += 1;
         let mined = block::seal(Template {
-            parent: self.branch().tip(),
+            parent: self.tip(),
             number: self.tip_height() + 1,
             timestamp: self.next_time,
             extra_data: Bytes::from(self.made.to_be_bytes()),

@@ -31,12 +31,7 @@ pub struct EvmOptions {
 
 impl Default for EvmOptions {
     fn default() -> Self {
-        Self {
-            chain_id: 31_337,
-            genesis_salt: 0,
-            first_block_time: 1_767_225_600,
-            block_spacing_s: 12,
-        }
+        Self { chain_id: 31_337, genesis_salt: 0, first_block_time: 1_767_225_600, block_spacing_s: 12 }
     }
 }
 
@@ -113,12 +108,7 @@ impl FakeEvm {
 
     /// Puts a call of `via` into the pool which pays each of `payments` in order: visible only in
     /// traces.
-    pub fn call_internal(
-        &self,
-        from: Address,
-        via: Address,
-        payments: &[(Address, U256)],
-    ) -> B256 {
+    pub fn call_internal(&self, from: Address, via: Address, payments: &[(Address, U256)]) -> B256 {
         let sum = payments.iter().fold(U256::ZERO, |sum, (_, wei)| sum.saturating_add(*wei));
         let calls = payments.iter().map(|(to, wei)| Call::new(via, *to, *wei)).collect();
         self.chain().contracts.entry(via).or_insert(None);
@@ -177,7 +167,7 @@ impl FakeEvm {
     /// Height and hash of the best chain's last block, whatever the node shows.
     pub fn tip(&self) -> (u64, B256) {
         let chain = self.chain();
-        (chain.tip_height(), chain.branch().tip())
+        (chain.tip_height(), chain.tip())
     }
 
     /// The best chain's hash at this height.

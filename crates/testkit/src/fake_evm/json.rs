@@ -69,9 +69,8 @@ pub(super) fn receipts(mined: &Mined) -> Vec<TransactionReceipt> {
 
 /// All logs of a block; `logIndex` counts over the block.
 pub(super) fn logs(mined: &Mined) -> Vec<Log> {
-    let emitted = (0u64..)
-        .zip(&mined.transactions)
-        .flat_map(|(n, sent)| sent.spec.receipt_logs().iter().map(move |log| (n, sent, log)));
+    let emitted =
+        (0u64..).zip(&mined.transactions).flat_map(|(n, sent)| sent.spec.receipt_logs().iter().map(move |log| (n, sent, log)));
     (0u64..)
         .zip(emitted)
         .map(|(log_index, (n, sent, log))| Log {

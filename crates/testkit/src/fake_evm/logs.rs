@@ -21,9 +21,7 @@ impl Filter {
         let addresses = given.get("address").map_or(Ok(Vec::new()), one_or_many)?;
         let topics = match given.get("topics") {
             None | Some(Value::Null) => Vec::new(),
-            Some(Value::Array(positions)) => {
-                positions.iter().map(one_or_many).collect::<Result<_, _>>()?
-            }
+            Some(Value::Array(positions)) => positions.iter().map(one_or_many).collect::<Result<_, _>>()?,
             Some(_) => return Err(invalid("topics must be an array")),
         };
         Ok(Self { addresses, topics })
@@ -41,9 +39,7 @@ impl Filter {
 }
 
 fn one_or_many<T: DeserializeOwned>(given: &Value) -> Result<Vec<T>, RpcError> {
-    let parse = |value: &Value| {
-        serde_json::from_value(value.clone()).map_err(|error| invalid(&error.to_string()))
-    };
+    let parse = |value: &Value| serde_json::from_value(value.clone()).map_err(|error| invalid(&error.to_string()));
     match given {
         Value::Null => Ok(Vec::new()),
         Value::Array(many) => many.iter().map(parse).collect(),
@@ -60,25 +56,18 @@ pub(super) fn get(chain: &mut Chain, given: &Value) -> Result<Vec<Log>, RpcError
     let blocks = match given.get("blockHash") {
         None | Some(Value::Null) => range(chain, given)?,
         Some(hash) => {
-            let hash: B256 = serde_json::from_value(hash.clone())
-                .map_err(|error| invalid(&error.to_string()))?;
+            let hash: B256 = serde_json::from_value(hash.clone()).map_err(|error| invalid(&error.to_string()))?;
             vec![chain.shown(&hash).ok_or_else(|| RpcError::new(-32000, "unknown block"))?]
         }
     };
-    let logs: Vec<Log> =
-        blocks.into_iter().flat_map(|mined| json::logs(mined)).filter(|log| filter.matches(log)).collect();
+    let logs: Vec<Log> = blocks.into_iter().flat_map(|mined| json::logs(mined)).filter(|log| filter.matches(log)).collect();
     match chain.log_results_max {
-        Some(max) if logs.len() > max => {
-            Err(RpcError::new(-32005, &format!("query returned more than {max} results")))
-        }
+        Some(max) if logs.len() > max => Err(RpcError::new(-32005, &format!("query returned more than {max} results"))),
         _ => Ok(logs),
     }
 }
 
-fn range<'a>(
-    chain: &'a Chain,
-    given: &Value,
-) -> Result<Vec<&'a std::sync::Arc<super::block::Mined>>, RpcError> {
+fn range<'a>(chain: &'a Chain, given: &Value) -> Result<Vec<&'a std::sync::Arc<super::block::Mined>>, RpcError> {
     let bound = |name: &str| match given.get(name) {
         None | Some(Value::Null) => Ok(chain.shown_tip()),
         Some(value) => match block_number(chain, value)? {
@@ -94,9 +83,7 @@ fn range<'a>(
         return Err(RpcError::new(-32000, "block range extends beyond current head block"));
     }
     match chain.log_range_max {
-        Some(max) if to - from >= max => {
-            Err(RpcError::new(-32005, &format!("query exceeds max block range {max}")))
-        }
+        Some(max) if to - from >= max => Err(RpcError::new(-32005, &format!("query exceeds max block range {max}"))),
         _ => {
             let to = to.min(chain.shown_tip());
             Ok((from..=to).filter_map(|height| chain.shown_at(height)).collect())

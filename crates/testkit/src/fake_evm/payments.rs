@@ -46,10 +46,7 @@ pub(super) fn of_block(mined: &Mined, payments: &mut Vec<EvmPayment>) {
     }
 }
 
-fn of_transaction(
-    sent: &Sent,
-    add: &mut impl FnMut(&str, u64, Address, Option<Address>, U256),
-) {
+fn of_transaction(sent: &Sent, add: &mut impl FnMut(&str, u64, Address, Option<Address>, U256)) {
     let tx_id = sent.hash.to_string();
     if let Some(to) = sent.spec.to.or(sent.created()) {
         add(&tx_id, 0, to, None, sent.spec.value);

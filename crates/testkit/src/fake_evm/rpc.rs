@@ -80,9 +80,7 @@ pub(super) fn invalid(what: &str) -> RpcError {
 }
 
 fn param<T: DeserializeOwned>(params: &[Value], n: usize) -> Result<T, RpcError> {
-    let value = params
-        .get(n)
-        .ok_or_else(|| RpcError::new(-32602, &format!("missing value for required argument {n}")))?;
+    let value = params.get(n).ok_or_else(|| RpcError::new(-32602, &format!("missing value for required argument {n}")))?;
     serde_json::from_value(value.clone()).map_err(|error| invalid(&format!("{n}: {error}")))
 }
 
@@ -147,8 +145,7 @@ fn selected<'a>(chain: &'a Chain, params: &[Value]) -> Result<Option<&'a Arc<Min
     let given: Value = param(params, 0)?;
     let by_hash = given.get("blockHash").or(Some(&given).filter(|given| is_hash(given)));
     if let Some(hash) = by_hash {
-        let hash: B256 = serde_json::from_value(hash.clone())
-            .map_err(|error| invalid(&error.to_string()))?;
+        let hash: B256 = serde_json::from_value(hash.clone()).map_err(|error| invalid(&error.to_string()))?;
         return Ok(chain.shown(&hash));
     }
     match block_number(chain, given.get("blockNumber").unwrap_or(&given))? {
@@ -185,9 +182,7 @@ fn transaction(chain: &Chain, hash: B256) -> RpcResult {
 fn trace_block(chain: &Chain, params: &[Value]) -> RpcResult {
     let hash: B256 = param(params, 0)?;
     call_tracer(params)?;
-    let mined = chain
-        .shown(&hash)
-        .ok_or_else(|| RpcError::new(-32000, &format!("block {hash} not found")))?;
+    let mined = chain.shown(&hash).ok_or_else(|| RpcError::new(-32000, &format!("block {hash} not found")))?;
     if mined.header.number == 0 {
         return Err(RpcError::new(-32000, "genesis is not traceable"));
     }

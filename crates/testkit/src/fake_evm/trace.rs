@@ -7,11 +7,7 @@ use super::block::Mined;
 use super::tx::{Call, CallKind, Sent};
 
 pub(super) fn of_block(mined: &Mined) -> Value {
-    mined
-        .transactions
-        .iter()
-        .map(|sent| json!({ "txHash": sent.hash, "result": top(sent) }))
-        .collect()
+    mined.transactions.iter().map(|sent| json!({ "txHash": sent.hash, "result": top(sent) })).collect()
 }
 
 pub(super) fn top(sent: &Sent) -> Value {

@@ -190,8 +190,7 @@ impl Sent {
             TxEnvelope::Eip1559(tx.into_signed(signature))
         } else {
             let chain_id = Some(chain_id);
-            let tx =
-                TxLegacy { chain_id, nonce, gas_price: GAS_PRICE, gas_limit, to, value, input };
+            let tx = TxLegacy { chain_id, nonce, gas_price: GAS_PRICE, gas_limit, to, value, input };
             TxEnvelope::Legacy(tx.into_signed(signature))
         };
         Self { hash: *envelope.tx_hash(), envelope, nonce, spec }

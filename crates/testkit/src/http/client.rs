@@ -67,22 +67,14 @@ pub async fn rpc(url: &str, method: &str, params: Value) -> io::Result<Value> {
 ///
 /// # Errors
 /// As [`get`].
-pub async fn request(
-    method: &str,
-    url: &str,
-    headers: &[(&str, &str)],
-    body: &[u8],
-) -> io::Result<Reply> {
+pub async fn request(method: &str, url: &str, headers: &[(&str, &str)], body: &[u8]) -> io::Result<Reply> {
     let rest = url.strip_prefix("http://").ok_or_else(|| malformed("the URL is not http://"))?;
     let (host, path) = match rest.split_once('/') {
         Some((host, path)) => (host, format!("/{path}")),
         None => (rest, "/".to_owned()),
     };
     let mut stream = TcpStream::connect(host).await?;
-    let mut head = format!(
-        "{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-length: {}\r\n",
-        body.len()
-    );
+    let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
     for (name, value) in headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }

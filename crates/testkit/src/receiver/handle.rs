@@ -118,9 +118,7 @@ impl Receiver {
     /// When a secret has not the form `whsec_` + base64, or no port is free.
     pub async fn start(options: ReceiverOptions) -> io::Result<Self> {
         let keys = options.secrets.iter().map(|secret| {
-            Key::parse(secret).ok_or_else(|| {
-                io::Error::new(io::ErrorKind::InvalidInput, "a secret is not whsec_ + base64")
-            })
+            Key::parse(secret).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "a secret is not whsec_ + base64"))
         });
         let shared = Arc::new(Shared {
             keys: keys.collect::<io::Result<_>>()?,
@@ -220,8 +218,8 @@ impl Shared {
         {
             return Err(refuse(format!("webhook-timestamp {} is off", signed.timestamp)));
         }
-        let event: WireEvent = serde_json::from_slice(body)
-            .map_err(|error| (StatusCode::BAD_REQUEST, format!("the body: {error}")))?;
+        let event: WireEvent =
+            serde_json::from_slice(body).map_err(|error| (StatusCode::BAD_REQUEST, format!("the body: {error}")))?;
         if event.id != signed.id {
             let why = format!("the body's id {} is not webhook-id {}", event.id, signed.id);
             return Err((StatusCode::BAD_REQUEST, why));
@@ -230,12 +228,7 @@ impl Shared {
     }
 
     /// Writes the request down; gives its number and what is to be done with it.
-    fn record(
-        &self,
-        headers: HeaderMap,
-        body: &Bytes,
-        event: &Result<WireEvent, (StatusCode, String)>,
-    ) -> (usize, Behaviour) {
+    fn record(&self, headers: HeaderMap, body: &Bytes, event: &Result<WireEvent, (StatusCode, String)>) -> (usize, Behaviour) {
         let mut books = self.books();
         let number = books.requests.len();
         let id = headers.get("webhook-id").and_then(|id| id.to_str().ok()).unwrap_or_default();
@@ -267,11 +260,7 @@ impl Shared {
     }
 }
 
-async fn receive(
-    State(shared): State<Arc<Shared>>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Response {
+async fn receive(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
     let read = shared.read(&headers, &body);
     let (number, behaviour) = shared.record(headers, &body, &read);
     let event = match read {

@@ -154,19 +154,13 @@ impl Ledger {
 
     fn debit(&mut self, row: &LedgerRow) {
         let balance = self.balances.entry((row.address.clone(), row.asset.clone())).or_default();
-        *balance = balance
-            .checked_sub(row.amount)
-            .expect("invariant: a balance is the sum of its standing rows");
+        *balance = balance.checked_sub(row.amount).expect("invariant: a balance is the sum of its standing rows");
         self.moves += 1;
     }
 }
 
 fn key(event: &WireEvent) -> LedgerKey {
-    LedgerKey {
-        chain: event.chain.clone(),
-        tx_id: event.key.tx_id.clone(),
-        output_index: event.key.output_index,
-    }
+    LedgerKey { chain: event.chain.clone(), tx_id: event.key.tx_id.clone(), output_index: event.key.output_index }
 }
 
 fn row(event: &WireEvent, stands: bool, amount: U256) -> LedgerRow {

@@ -15,8 +15,7 @@ impl Key {
     }
 
     fn hmac(&self, parts: &[&[u8]]) -> Hmac<Sha256> {
-        let mut hmac =
-            Hmac::<Sha256>::new_from_slice(&self.0).expect("invariant: HMAC takes keys of any size");
+        let mut hmac = Hmac::<Sha256>::new_from_slice(&self.0).expect("invariant: HMAC takes keys of any size");
         parts.iter().for_each(|part| hmac.update(part));
         hmac
     }
@@ -51,14 +50,10 @@ pub(super) fn verify(keys: &[Key], headers: &HeaderMap, body: &[u8]) -> Result<S
     if header(headers, "x-confirmd-delivery")? != id {
         return Err("x-confirmd-delivery differs from webhook-id".to_owned());
     }
-    let timestamp =
-        timestamp.parse().map_err(|_| format!("webhook-timestamp {timestamp:?} is no number"))?;
+    let timestamp = timestamp.parse().map_err(|_| format!("webhook-timestamp {timestamp:?} is no number"))?;
     Ok(Signed { id: id.to_owned(), timestamp })
 }
 
 fn header<'a>(headers: &'a HeaderMap, name: &str) -> Result<&'a str, String> {
-    headers
-        .get(name)
-        .and_then(|value| value.to_str().ok())
-        .ok_or_else(|| format!("header {name} is missing or not text"))
+    headers.get(name).and_then(|value| value.to_str().ok()).ok_or_else(|| format!("header {name} is missing or not text"))
 }
