@@ -2,7 +2,7 @@
 
 use crate::{Address, AssetId, Height, ListedAsset};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Who asked for an address.
@@ -44,6 +44,7 @@ pub struct WatchEntry {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WatchSet {
     addresses: HashMap<Box<[u8]>, WatchEntry>,
+    leaving: BTreeSet<Box<[u8]>>,
     assets: BTreeMap<AssetId, ListedAsset>,
 }
 
@@ -56,6 +57,11 @@ impl WatchSet {
     /// Every address, in no order.
     pub fn addresses(&self) -> impl Iterator<Item = &WatchEntry> {
         self.addresses.values()
+    }
+
+    /// Removed addresses that something is still held for.
+    pub fn leaving(&self) -> impl Iterator<Item = &WatchEntry> {
+        self.leaving.iter().filter_map(|bytes| self.addresses.get(bytes))
     }
 
     /// How many addresses.
@@ -80,12 +86,17 @@ impl WatchSet {
 
     /// Adds or replaces an address.
     pub fn put_address(&mut self, entry: WatchEntry) {
+        match entry.state {
+            WatchState::Watching => drop(self.leaving.remove(entry.address.bytes())),
+            WatchState::Removed => drop(self.leaving.insert(entry.address.bytes().into())),
+        }
         self.addresses.insert(entry.address.bytes().into(), entry);
     }
 
     /// Forgets an address.
     pub fn forget_address(&mut self, bytes: &[u8]) {
         self.addresses.remove(bytes);
+        self.leaving.remove(bytes);
     }
 
     /// Adds or replaces an asset.
