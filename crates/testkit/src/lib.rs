@@ -41,9 +41,11 @@ pub mod http;
 pub mod json_rpc;
 pub mod receiver;
 mod remine;
+pub mod scripted;
 
 pub use fake_bitcoin::{BitcoinOptions, FakeBitcoin};
 pub use fake_evm::{EvmOptions, FakeEvm};
 pub use faults::Faults;
 pub use receiver::{Receiver, ReceiverOptions};
 pub use remine::Remine;
+pub use scripted::{Pay, ScriptedChain, scripted_profile};

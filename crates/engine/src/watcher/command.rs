@@ -1,0 +1,155 @@
+//! Commands to a running watcher. They are carried out between ticks, by the chain's only writer.
+
+use super::resume::{Resume, ResumeReport};
+use super::{ChainStatus, WatchError, Watcher, desired};
+use confirmd_core::{Address, ChainState, Change, ChangeSet, Height, WatchOrigin, WatchState};
+use std::sync::Arc;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+
+/// An address to watch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewWatch {
+    /// The address.
+    pub address: Address,
+    /// The operator's label.
+    pub reference: Option<Arc<str>>,
+    /// Who asks for it.
+    pub origin: WatchOrigin,
+}
+
+/// What a watcher can be told.
+#[derive(Debug)]
+pub(super) enum Command {
+    Add(Vec<NewWatch>, oneshot::Sender<Result<Height, WatchError>>),
+    Remove(Vec<Address>, oneshot::Sender<Result<u64, WatchError>>),
+    Resume(Resume, oneshot::Sender<Result<ResumeReport, WatchError>>),
+}
+
+/// Talks to a running watcher; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct WatcherHandle {
+    commands: mpsc::Sender<Command>,
+    status: watch::Receiver<ChainStatus>,
+    pub(super) early: Arc<Notify>,
+}
+
+impl WatcherHandle {
+    pub(super) fn new(commands: mpsc::Sender<Command>, status: watch::Receiver<ChainStatus>, early: Arc<Notify>) -> Self {
+        Self { commands, status, early }
+    }
+
+    /// The latest status.
+    pub fn status(&self) -> ChainStatus {
+        self.status.borrow().clone()
+    }
+
+    /// Follows the status.
+    pub fn subscribe(&self) -> watch::Receiver<ChainStatus> {
+        self.status.clone()
+    }
+
+    /// Asks for a tick now. Never a statement about the chain: truth is always read.
+    pub fn wake(&self) {
+        self.early.notify_one();
+    }
+
+    /// Watches addresses. Durable when it returns: the first height from which all of them are covered.
+    pub async fn add(&self, addresses: Vec<NewWatch>) -> Result<Height, WatchError> {
+        self.ask(|answer| Command::Add(addresses, answer)).await
+    }
+
+    /// Stops taking new deposits to addresses; returns how many of them were watched. What is held for them still ends.
+    pub async fn remove(&self, addresses: Vec<Address>) -> Result<u64, WatchError> {
+        self.ask(|answer| Command::Remove(addresses, answer)).await
+    }
+
+    /// Resumes a halted chain.
+    pub async fn resume(&self, how: Resume) -> Result<ResumeReport, WatchError> {
+        self.ask(|answer| Command::Resume(how, answer)).await
+    }
+
+    async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<Result<T, WatchError>>) -> Command) -> Result<T, WatchError> {
+        let (answer, answered) = oneshot::channel();
+        self.commands.send(command(answer)).await.map_err(|_| WatchError::Stopped)?;
+        answered.await.map_err(|_| WatchError::Stopped)?
+    }
+}
+
+/// The change set that watches addresses, and the first height it covers. Refused before the chain's first block is known.
+pub(super) fn addition(state: &ChainState, set: &mut ChangeSet, addresses: &[NewWatch]) -> Result<Height, WatchError> {
+    let Some(tip) = state.trail.tip() else {
+        let text = "the chain has no first block yet, so no height can be promised; wait until its node has answered once";
+        return Err(WatchError::Refused(text.to_owned()));
+    };
+    let from = tip.height.next();
+    for new in addresses {
+        let found = state.watch.get(new.address.bytes());
+        set.changes.extend(desired::put(found, &new.address, new.reference.clone(), new.origin, from));
+    }
+    Ok(from)
+}
+
+/// The changes that stop watching addresses, and how many of them were watched.
+pub(super) fn removals(state: &ChainState, addresses: &[Address]) -> (Vec<Change>, u64) {
+    let entries = addresses.iter().filter_map(|address| state.watch.get(address.bytes()));
+    let watching = entries.filter(|entry| entry.state == WatchState::Watching);
+    let changes: Vec<Change> = watching.map(|entry| desired::removal(state, entry)).collect();
+    let count = u64::try_from(changes.len()).unwrap_or(u64::MAX);
+    (changes, count)
+}
+
+impl Watcher {
+    /// Carries a command out. An `Err` is a store failure, on which the watcher must stop; the caller is told either way.
+    pub(super) async fn carry_out(&mut self, command: Command) -> Result<(), WatchError> {
+        match command {
+            Command::Add(addresses, answer) => {
+                let mut set = ChangeSet::new(self.rules.chain.clone(), self.state.version);
+                let planned = addition(&self.state, &mut set, &addresses);
+                self.commit_and_answer(planned, set, answer).await
+            }
+            Command::Remove(addresses, answer) => {
+                let mut set = ChangeSet::new(self.rules.chain.clone(), self.state.version);
+                let (changes, count) = removals(&self.state, &addresses);
+                set.changes = changes;
+                self.commit_and_answer(Ok(count), set, answer).await
+            }
+            Command::Resume(how, answer) => match self.plan_resume(how).await {
+                Ok((report, set)) => {
+                    self.identified = None;
+                    self.refold = true;
+                    self.commit_and_answer(Ok(report), set, answer).await
+                }
+                Err(error) => {
+                    let _ = answer.send(Err(error));
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    async fn commit_and_answer<T>(
+        &mut self,
+        planned: Result<T, WatchError>,
+        set: ChangeSet,
+        answer: oneshot::Sender<Result<T, WatchError>>,
+    ) -> Result<(), WatchError> {
+        let outcome = match planned {
+            Ok(value) => self.commit(set).await.map(|()| value),
+            Err(refused) => {
+                let _ = answer.send(Err(refused));
+                return Ok(());
+            }
+        };
+        match outcome {
+            Ok(value) => {
+                let _ = answer.send(Ok(value));
+                self.publish(|_| {});
+                Ok(())
+            }
+            Err(error) => {
+                let _ = answer.send(Err(WatchError::Refused(format!("not recorded: {error}"))));
+                Err(error)
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The same commands on a state that no watcher runs on: for an operator at the command line.
+
+use super::command::{NewWatch, addition, removals};
+use super::resume::{Resume, ResumeReport, plan};
+use super::{WatchError, desired};
+use crate::Rules;
+use confirmd_core::{Address, ChainId, ChainSource, ChainState, ChangeSet, Clock, Height, StateStore};
+
+/// Watches addresses. The first height from which all of them are covered.
+pub async fn add(store: &dyn StateStore, chain: &ChainId, addresses: &[NewWatch]) -> Result<Height, WatchError> {
+    let state = load(store, chain).await?;
+    let mut set = ChangeSet::new(chain.clone(), state.version);
+    let from = addition(&state, &mut set, addresses)?;
+    commit(store, set).await?;
+    Ok(from)
+}
+
+/// Stops taking new deposits to addresses; returns how many of them were watched.
+pub async fn remove(store: &dyn StateStore, chain: &ChainId, addresses: &[Address]) -> Result<u64, WatchError> {
+    let state = load(store, chain).await?;
+    let (changes, count) = removals(&state, addresses);
+    let mut set = ChangeSet::new(chain.clone(), state.version);
+    set.changes = changes;
+    commit(store, set).await?;
+    Ok(count)
+}
+
+/// Resumes a halted chain. Reads the source if a reorg is accepted.
+pub async fn resume(
+    store: &dyn StateStore,
+    source: &dyn ChainSource,
+    clock: &dyn Clock,
+    how: Resume,
+) -> Result<ResumeReport, WatchError> {
+    let profile = source.profile();
+    let state = load(store, &profile.chain).await?;
+    let rules = Rules {
+        chain: profile.chain.clone(),
+        chain_name: profile.name.clone(),
+        epoch: store.epoch(),
+        reorg_depth: profile.reorg_depth,
+    };
+    let (report, set) = plan(&state, &rules, source, store, how, clock.now()).await?;
+    commit(store, set).await?;
+    Ok(report)
+}
+
+/// Whether a state agrees with a profile's assets and name; for `check`.
+pub async fn in_step(store: &dyn StateStore, source: &dyn ChainSource) -> Result<bool, WatchError> {
+    let profile = source.profile();
+    let state = store.load(&profile.chain).await?;
+    Ok(state.is_none_or(|state| desired::changes(&state, profile, &[], Height::default()).is_empty()))
+}
+
+async fn load(store: &dyn StateStore, chain: &ChainId) -> Result<ChainState, WatchError> {
+    let state = store.load(chain).await?;
+    state.ok_or_else(|| WatchError::Refused(format!("there is no state of {chain} yet; start `confirmd run` once")))
+}
+
+async fn commit(store: &dyn StateStore, set: ChangeSet) -> Result<(), WatchError> {
+    if !set.is_empty() {
+        store.commit(set).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! What an operator may tell a halted chain to do.
+
+use super::{WatchError, Watcher};
+use crate::Rules;
+use crate::fold::{ChangeDraft, undo};
+use confirmd_core::{
+    BlockRef, ChainSource, ChainState, Change, ChangeSet, DepositKey, EventId, HaltReason, Height, StateStore, Timestamp,
+};
+use serde::{Deserialize, Serialize};
+
+/// How to resume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Resume {
+    /// Take the node's chain for the right one although the reorg is deeper than the trail.
+    pub accept_reorg: bool,
+    /// Revert settled deposits above the ancestor, too.
+    pub revert_settled: bool,
+}
+
+/// A settled deposit above the ancestor of an accepted reorg.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SettledAbove {
+    /// The height of the block that carried it.
+    pub height: Height,
+    /// Its key; `None` once history no longer holds its event.
+    pub key: Option<DepositKey>,
+    /// Its confirmed event; `None` once history no longer holds it.
+    pub event: Option<EventId>,
+    /// Whether it was reverted now.
+    pub reverted: bool,
+}
+
+/// What resuming did.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ResumeReport {
+    /// Where the trail was anchored again, if a reorg was accepted.
+    pub ancestor: Option<BlockRef>,
+    /// Reported deposits that were reverted.
+    pub reverted: Vec<DepositKey>,
+    /// Pending deposits that were dropped.
+    pub dropped: Vec<DepositKey>,
+    /// Settled deposits above the ancestor: not looked at again unless they were reverted.
+    pub settled: Vec<SettledAbove>,
+}
+
+impl Watcher {
+    pub(super) async fn plan_resume(&self, how: Resume) -> Result<(ResumeReport, ChangeSet), WatchError> {
+        let now = self.deps.clock.now();
+        plan(&self.state, &self.rules, self.deps.source.as_ref(), self.deps.store.as_ref(), how, now).await
+    }
+}
+
+/// The change set that resumes a halted chain, and what it does. Commits nothing.
+pub(super) async fn plan(
+    state: &ChainState,
+    rules: &Rules,
+    source: &dyn ChainSource,
+    store: &dyn StateStore,
+    how: Resume,
+    now: Timestamp,
+) -> Result<(ResumeReport, ChangeSet), WatchError> {
+    let Some(halt) = &state.halt else {
+        return Err(WatchError::Refused(format!("chain {} is not halted", rules.chain_name)));
+    };
+    let too_deep = matches!(halt.reason, HaltReason::TooDeep { .. });
+    let mut draft = ChangeDraft::new(state, rules);
+    let mut report = ResumeReport::default();
+    match (too_deep, how.accept_reorg) {
+        (true, false) => {
+            let text = format!("{}; {}", halt.reason, halt.reason.remedy());
+            return Err(WatchError::Refused(text));
+        }
+        (false, true) => {
+            let text =
+                format!("chain {} did not halt on a reorg ({}); resume it without --accept-reorg", rules.chain_name, halt.reason);
+            return Err(WatchError::Refused(text));
+        }
+        (false, false) => {}
+        (true, true) => {
+            let ancestor = ancestor(state, source).await?;
+            report.dropped = state.pending.above(ancestor.height).map(|held| held.transfer.key.clone()).collect();
+            report.reverted = state.reported.above(ancestor.height).map(|held| held.transfer.key.clone()).collect();
+            undo(&mut draft, ancestor.height, now);
+            for settled in store.settled_above(&rules.chain, ancestor.height).await? {
+                let confirmed = settled.event.map(|record| record.event);
+                let mut above = SettledAbove {
+                    height: settled.archived.height,
+                    key: confirmed.as_ref().map(|event| event.transfer.key.clone()),
+                    event: confirmed.as_ref().map(|event| event.id.clone()),
+                    reverted: false,
+                };
+                if let Some(confirmed) = confirmed.filter(|_| how.revert_settled) {
+                    let sequence = settled.archived.sequence.next();
+                    let id = EventId::derive(&rules.chain, &confirmed.transfer.key, rules.epoch, sequence);
+                    let reverted =
+                        confirmd_core::Event { id, sequence, confirmations: 0, decided_at: now, epoch: rules.epoch, ..confirmed };
+                    draft.archive_event(reverted);
+                    above.reverted = true;
+                }
+                report.settled.push(above);
+            }
+            draft.change(Change::Reanchored(ancestor.clone()));
+            report.ancestor = Some(ancestor);
+        }
+    }
+    draft.change(Change::Resumed);
+    Ok((report, draft.finish()))
+}
+
+/// The highest recorded block, sparse ones included, that is on the node's best chain.
+async fn ancestor(state: &ChainState, source: &dyn ChainSource) -> Result<BlockRef, WatchError> {
+    for block in state.trail.newest_first() {
+        if source.header_at(block.height).await?.is_some_and(|header| header.block == block) {
+            return Ok(block);
+        }
+    }
+    let text = "no recorded block is on the node's chain: this is another chain, or the trail does not reach back far enough. \
+                Nothing was changed; check the node";
+    Err(WatchError::Refused(text.to_owned()))
+}

@@ -1,0 +1,248 @@
+//! The watcher's loop: a tick, then a wait, commands in between.
+
+use super::command::Command;
+use super::read::{ReadError, Reader, Reading};
+use super::{LastReorg, Phase, WatchError, Watcher, desired};
+use crate::fold::{Observation, fold};
+use confirmd_core::{BlockRef, Change, ChangeSet, EventKind, Halt, HaltReason, Height, SourceError, SourceErrorKind};
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep};
+
+/// What to do after a tick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// More is to be read.
+    AtOnce,
+    /// Look again at the next poll; not before this, if the source asked for it.
+    Wait(Option<Duration>),
+}
+
+/// A command waits at most so long for a read that is under way; then the read is dropped and begun again.
+const COMMAND_WAIT: Duration = Duration::from_secs(1);
+
+impl Watcher {
+    /// Watches until told to stop, or until the store fails. State changes only in commits, so it may be stopped anywhere.
+    pub async fn run(mut self, mut shutdown: watch::Receiver<bool>) -> Result<(), WatchError> {
+        let Some(mut commands) = self.commands.take() else { return Err(WatchError::Stopped) };
+        let early = self.handle.early.clone();
+        loop {
+            let next = tokio::select! {
+                biased;
+                _ = shutdown.wait_for(|stop| *stop) => return Ok(()),
+                next = self.tick_or_command(&mut commands) => next?,
+            };
+            let Next::Wait(at_least) = next else { continue };
+            let delay = self.deps.source.profile().poll_interval.max(at_least.unwrap_or_default());
+            tokio::select! {
+                biased;
+                _ = shutdown.wait_for(|stop| *stop) => return Ok(()),
+                Some(command) = commands.recv() => self.carry_out(command).await?,
+                () = early.notified() => {}
+                () = sleep(delay) => {}
+            }
+        }
+    }
+
+    /// One tick, whether or not anything is new; for tests and for whoever drives the time themselves.
+    pub async fn tick(&mut self) -> Result<(), WatchError> {
+        if self.state.halt.is_none() {
+            let read = self.reader().read().await;
+            self.take(read).await?;
+        }
+        Ok(())
+    }
+
+    async fn tick_or_command(&mut self, commands: &mut mpsc::Receiver<Command>) -> Result<Next, WatchError> {
+        if self.state.halt.is_some() {
+            return Ok(Next::Wait(None));
+        }
+        let impatient = async {
+            sleep(COMMAND_WAIT).await;
+            commands.recv().await
+        };
+        let reader = self.reader();
+        let read = tokio::select! {
+            biased;
+            read = reader.read() => Ok(read),
+            Some(command) = impatient => Err(command),
+        };
+        match read {
+            Ok(read) => self.take(read).await,
+            Err(command) => self.carry_out(command).await.map(|()| Next::AtOnce),
+        }
+    }
+
+    fn reader(&self) -> Reader<'_> {
+        Reader {
+            source: self.deps.source.as_ref(),
+            store: self.deps.store.as_ref(),
+            state: &self.state,
+            due: &self.due,
+            identified: self.identified == Some(self.deps.source.connection()),
+            fork_ripe: self.fork_since.is_some_and(|(since, _)| since.elapsed() >= self.deps.source.profile().fork_grace),
+            refold: self.refold,
+            span: self.span,
+            now: self.deps.clock.now(),
+        }
+    }
+
+    /// The deciding half of a tick.
+    async fn take(&mut self, read: Result<Reading, ReadError>) -> Result<Next, WatchError> {
+        let reading = match read {
+            Ok(reading) => reading,
+            Err(ReadError::Store(error)) => return Err(error.into()),
+            Err(ReadError::Source(error)) => return self.no_answer(error).await,
+        };
+        self.unreachable_since = None;
+        if !matches!(reading, Reading::Halt(_)) {
+            self.identified = Some(self.deps.source.connection());
+        }
+        if !matches!(reading, Reading::ShorterFork { .. }) {
+            self.fork_since = None;
+        }
+        if !matches!(reading, Reading::Behind { .. }) {
+            self.behind_since = None;
+        }
+        match reading {
+            Reading::Halt(reason) => self.halt(reason).await,
+            Reading::Seed { tip, blocks, floor } => self.seed(tip, blocks, floor).await,
+            Reading::Behind { tip } => Ok(self.behind(tip)),
+            Reading::ShorterFork { tip, ancestor } => Ok(self.wait_for_fork(tip, ancestor)),
+            Reading::Idle { tip } => {
+                self.keep_in_step().await?;
+                self.publish_phase(tip, Phase::Following);
+                // A changed policy is decided on at once.
+                Ok(if self.refold { Next::AtOnce } else { Next::Wait(None) })
+            }
+            Reading::Seen { tip, seen, reorg, next_span } => {
+                if self.keep_in_step().await? {
+                    // What was read was read for other addresses and assets.
+                    return Ok(Next::AtOnce);
+                }
+                self.span = next_span;
+                self.decide(tip, seen, reorg).await
+            }
+        }
+    }
+
+    async fn seed(&mut self, tip: BlockRef, blocks: Vec<BlockRef>, floor: Height) -> Result<Next, WatchError> {
+        let first = blocks.last().map(|block| block.height.next()).unwrap_or_default();
+        let mut set = ChangeSet::new(self.rules.chain.clone(), self.state.version);
+        set.changes.extend(blocks.into_iter().map(Change::TrailPushed));
+        set.changes.push(Change::FloorRaised(floor));
+        set.changes.extend(desired::changes(&self.state, self.deps.source.profile(), &self.deps.config_watch, first));
+        self.commit(set).await?;
+        self.in_step = true;
+        tracing::info!(chain = %self.rules.chain_name, height = first.0, watched = self.state.watch.len(), "watching begins");
+        self.publish_phase(tip, Phase::CatchingUp);
+        Ok(Next::AtOnce)
+    }
+
+    /// Brings the state in step with the configuration, once. Returns whether that changed anything.
+    async fn keep_in_step(&mut self) -> Result<bool, WatchError> {
+        if self.in_step {
+            return Ok(false);
+        }
+        let from = self.state.trail.tip().map(|tip| tip.height.next()).unwrap_or_default();
+        let mut set = ChangeSet::new(self.rules.chain.clone(), self.state.version);
+        set.changes = desired::changes(&self.state, self.deps.source.profile(), &self.deps.config_watch, from);
+        let changed = !set.is_empty();
+        self.commit(set).await?;
+        self.in_step = true;
+        Ok(changed)
+    }
+
+    async fn decide(&mut self, tip: BlockRef, seen: Observation, reorg: Option<(BlockRef, u64)>) -> Result<Next, WatchError> {
+        let set = match fold(&self.state, &self.due, &seen, &self.rules) {
+            Ok(set) => set,
+            Err(breach) => return self.halt(HaltReason::BrokenContract { detail: breach.to_string() }).await,
+        };
+        let reverted = set.events.iter().filter(|(event, _)| event.kind() == EventKind::Reverted).count();
+        self.commit(set).await?;
+        self.refold = false;
+        if let Some((ancestor, orphaned)) = reorg {
+            tracing::warn!(chain = %self.rules.chain_name, height = ancestor.height.0, block = %ancestor.hash, orphaned, reverted,
+                "blocks left the best chain");
+            let reverted = u64::try_from(reverted).unwrap_or(u64::MAX);
+            let last = LastReorg { ancestor, orphaned, reverted, at: self.deps.clock.now() };
+            self.publish(|status| status.last_reorg = Some(last));
+        }
+        let read_to = self.state.trail.tip().map(|tip| tip.height).unwrap_or_default();
+        tracing::debug!(chain = %self.rules.chain_name, height = read_to.0, tip = tip.height.0, "tick");
+        if read_to < tip.height {
+            let near = tip.height.since(read_to) <= self.rules.reorg_depth.get();
+            self.publish_phase(tip, if near { Phase::Following } else { Phase::CatchingUp });
+            return Ok(Next::AtOnce);
+        }
+        self.publish_phase(tip, Phase::Following);
+        Ok(Next::Wait(None))
+    }
+
+    async fn halt(&mut self, reason: HaltReason) -> Result<Next, WatchError> {
+        let halt = Halt { reason, at: self.deps.clock.now() };
+        tracing::error!(chain = %self.rules.chain_name, error = %halt.reason, remedy = halt.reason.remedy(), "chain halted");
+        let mut set = ChangeSet::new(self.rules.chain.clone(), self.state.version);
+        set.changes.push(Change::Halted(halt.clone()));
+        self.commit(set).await?;
+        self.publish(|status| status.phase = Phase::Halted { halt });
+        Ok(Next::Wait(None))
+    }
+
+    /// A lower tip is never a rollback, however long it lasts.
+    fn behind(&mut self, tip: BlockRef) -> Next {
+        let (began, since) = *self.behind_since.get_or_insert_with(|| (Instant::now(), self.deps.clock.now()));
+        let alarm = began.elapsed() >= self.deps.source.profile().behind_alarm;
+        self.publish_phase(tip, Phase::Behind { since, alarm });
+        Next::Wait(None)
+    }
+
+    fn wait_for_fork(&mut self, tip: BlockRef, ancestor: BlockRef) -> Next {
+        let (_, since) = *self.fork_since.get_or_insert_with(|| (Instant::now(), self.deps.clock.now()));
+        self.publish_phase(tip, Phase::WaitingForFork { ancestor, since });
+        Next::Wait(None)
+    }
+
+    async fn no_answer(&mut self, error: SourceError) -> Result<Next, WatchError> {
+        let text = with_causes(&error);
+        let SourceErrorKind::Transient { retry_after } = error.kind else {
+            return self.halt(HaltReason::Source { detail: text }).await;
+        };
+        if self.unreachable_since.is_none() {
+            tracing::warn!(chain = %self.rules.chain_name, error = %text, "the source gives no answer");
+        }
+        let since = *self.unreachable_since.get_or_insert_with(|| self.deps.clock.now());
+        self.publish(|status| status.phase = Phase::Unreachable { since, error: text });
+        Ok(Next::Wait(retry_after))
+    }
+
+    /// Publishes what the chain does; a change of phase is one line in the log.
+    fn publish_phase(&self, tip: BlockRef, phase: Phase) {
+        let before = self.status.borrow().phase.clone();
+        if std::mem::discriminant(&before) != std::mem::discriminant(&phase) {
+            tracing::info!(chain = %self.rules.chain_name, height = tip.height.0, phase = phase.as_str(), "chain phase");
+        }
+        if let Phase::Behind { alarm: true, .. } = &phase
+            && !matches!(before, Phase::Behind { alarm: true, .. })
+        {
+            tracing::error!(chain = %self.rules.chain_name, height = tip.height.0,
+                "the node has stayed behind our trail; nothing is rolled back, check the node");
+        }
+        self.publish(|status| {
+            status.source_tip = Some(tip);
+            status.phase = phase;
+        });
+    }
+}
+
+/// An error and its causes on one line; for the edge where it is logged and kept.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
