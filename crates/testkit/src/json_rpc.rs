@@ -204,3 +204,40 @@ fn outcome<N: RpcNode>(node: &N, call: &Value, error: Option<&RpcError>) -> RpcR
 fn json_response(status: StatusCode, body: String) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use jsonrpsee::core::client::ClientT;
+    use jsonrpsee::core::params::BatchRequestBuilder;
+    use jsonrpsee::http_client::HttpClientBuilder;
+    use jsonrpsee::rpc_params;
+
+    use crate::{BitcoinOptions, EvmOptions, FakeBitcoin, FakeEvm};
+
+    #[tokio::test]
+    async fn the_transport_of_the_adapters_understands_single_and_batched_answers() {
+        let (bitcoin, evm) =
+            (FakeBitcoin::start(BitcoinOptions::default()).await.unwrap(), FakeEvm::start(EvmOptions::default()).await.unwrap());
+        bitcoin.mine(1);
+        let client = HttpClientBuilder::default().build(bitcoin.url()).unwrap();
+        let count: u32 = client.request("getblockcount", rpc_params![]).await.unwrap();
+        assert_eq!(count, 1);
+        let mut batch = BatchRequestBuilder::new();
+        for height in 0..3u32 {
+            batch.insert("getblockhash", rpc_params![height]).unwrap();
+        }
+        let answers = client.batch_request::<String>(batch).await.unwrap();
+        assert_eq!((answers.num_successful_calls(), answers.num_failed_calls()), (2, 1));
+
+        let client = HttpClientBuilder::default().build(evm.url()).unwrap();
+        let id: String = client.request("eth_chainId", rpc_params![]).await.unwrap();
+        assert_eq!(id, "0x7a69");
+        // A connection that was kept alive does not outlive the server.
+        evm.stop().await.unwrap();
+        assert!(client.request::<String, _>("eth_chainId", rpc_params![]).await.is_err());
+        evm.restart().await.unwrap();
+        let id: String = client.request("eth_chainId", rpc_params![]).await.unwrap();
+        assert_eq!(id, "0x7a69");
+    }
+}
