@@ -1,0 +1,224 @@
+//! The asking side: the same operations over HTTP.
+
+use crate::instance::InstanceAddress;
+use crate::problem::Problem;
+use crate::view::{
+    ConsumerView, Counted, DeliveryDetail, DeliveryQuery, DeliveryView, DepositQuery, DepositView, Requeue, ResumeRequest,
+    ResumeView, Skip, Status, WatchAdd, WatchAdded, WatchQuery, WatchRemove, WatchRequest, Watched,
+};
+use crate::{Operator, OperatorError, Page, error::chain_of, guard};
+use async_trait::async_trait;
+use bytes::Bytes;
+use confirmd_core::{ChainName, ConsumerName, EventId};
+use http::{Method, Request, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_util::client::legacy::{Client as Http, connect::HttpConnector};
+use hyper_util::rt::TokioExecutor;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+/// The longest operation is a commit of a long list.
+const DEADLINE: Duration = Duration::from_secs(120);
+/// A local instance answers this at once, or it is stuck.
+const PROBE_DEADLINE: Duration = Duration::from_secs(5);
+const ANSWER_MAX: usize = 64 * 1024 * 1024;
+/// Addresses in one request; keeps each below the server's limit.
+const LIST_MAX: usize = 20_000;
+
+/// A running instance, over its loopback port.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: Http<HttpConnector, Full<Bytes>>,
+    address: SocketAddr,
+}
+
+/// What is known of a state's instance.
+#[derive(Debug)]
+pub enum Found {
+    /// It runs and answers.
+    Running(Client),
+    /// Nothing answers where the state's folder says, or it says nothing.
+    Nothing,
+    /// Something holds the port but does not answer in time.
+    Stuck(SocketAddr),
+}
+
+impl Client {
+    /// The instance at this address.
+    pub fn new(address: SocketAddr) -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_connect_timeout(Some(PROBE_DEADLINE));
+        Self { http: Http::builder(TokioExecutor::new()).build(connector), address }
+    }
+
+    /// Looks for the instance that runs on a state's folder.
+    pub async fn find(state: &Path) -> Found {
+        let Some(known) = InstanceAddress::read(state) else { return Found::Nothing };
+        let client = Self::new(known.address);
+        let probe = client.call::<serde_json::Value>(Method::GET, "/healthz", None);
+        match tokio::time::timeout(PROBE_DEADLINE, probe).await {
+            Ok(Ok(health)) if health.get("instance").and_then(|i| i.as_str()) == Some(known.instance.as_str()) => {
+                Found::Running(client)
+            }
+            Ok(_) => Found::Nothing,
+            Err(_) => Found::Stuck(known.address),
+        }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    async fn call<T: DeserializeOwned>(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<T, OperatorError> {
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("http://{}{path}", self.address))
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(guard::REQUEST_HEADER, "1")
+            .body(Full::new(Bytes::from(body.unwrap_or_default())))
+            .map_err(|error| OperatorError::invalid(format!("{path} can't be asked for: {error}")))?;
+        let answer = tokio::time::timeout(DEADLINE, self.exchange(request)).await;
+        let (ok, bytes) = answer.map_err(|_| {
+            OperatorError::unavailable(format!("the instance at {} did not answer within {DEADLINE:?}", self.address))
+        })??;
+        if ok {
+            return serde_json::from_slice(&bytes).map_err(|error| {
+                OperatorError::failed(format!(
+                    "the answer of the instance at {} can't be read: {error}; is it of another version?",
+                    self.address
+                ))
+            });
+        }
+        match serde_json::from_slice::<Problem>(&bytes) {
+            Ok(problem) => Err(problem.into_error()),
+            Err(_) => Err(OperatorError::failed(format!("what listens on {} is not confirmd", self.address))),
+        }
+    }
+
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<(bool, Bytes), OperatorError> {
+        let gone = |error: &dyn std::error::Error| {
+            OperatorError::unavailable(format!("the instance at {} can't be asked: {}", self.address, chain_of(error)))
+        };
+        let response = self.http.request(request).await.map_err(|error| gone(&error))?;
+        let ok = response.status().is_success();
+        let body = Limited::new(response.into_body(), ANSWER_MAX).collect().await.map_err(|error| gone(&*error))?;
+        Ok((ok, body.to_bytes()))
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str, query: &impl Serialize) -> Result<T, OperatorError> {
+        let path = format!("{path}{}", query_string(query));
+        self.call(Method::GET, &path, None).await
+    }
+
+    async fn send<T: DeserializeOwned>(&self, method: Method, path: &str, body: &impl Serialize) -> Result<T, OperatorError> {
+        let body = serde_json::to_vec(body).expect("invariant: requests are plain data");
+        self.call(method, path, Some(body)).await
+    }
+}
+
+/// `?name=value&…` of a flat struct; parts that are `None` are left out.
+fn query_string(query: &impl Serialize) -> String {
+    let Ok(serde_json::Value::Object(parts)) = serde_json::to_value(query) else { return String::new() };
+    let mut out = url::form_urlencoded::Serializer::new(String::new());
+    for (name, value) in &parts {
+        match value {
+            serde_json::Value::Null => {}
+            serde_json::Value::String(text) => drop(out.append_pair(name, text)),
+            other => drop(out.append_pair(name, &other.to_string())),
+        }
+    }
+    let text = out.finish();
+    if text.is_empty() { text } else { format!("?{text}") }
+}
+
+fn must_be_stopped(what: &str) -> OperatorError {
+    OperatorError::conflict(format!("an instance runs on this state; stop it, then {what} again"))
+}
+
+#[async_trait]
+impl Operator for Client {
+    async fn status(&self) -> Result<Status, OperatorError> {
+        self.get("/v1/status", &()).await
+    }
+
+    async fn watched(&self, query: &WatchQuery) -> Result<Page<Watched>, OperatorError> {
+        self.get("/v1/watch", query).await
+    }
+
+    async fn watch_add(&self, entries: Vec<WatchRequest>) -> Result<Vec<WatchAdded>, OperatorError> {
+        if entries.len() > LIST_MAX {
+            let mut added: Vec<WatchAdded> = Vec::new();
+            for part in entries.chunks(LIST_MAX) {
+                let part = self.send::<Vec<WatchAdded>>(Method::POST, "/v1/watch", &WatchAdd { entries: part.to_vec() }).await?;
+                part.into_iter().for_each(|new| merge(&mut added, new));
+            }
+            return Ok(added);
+        }
+        self.send(Method::POST, "/v1/watch", &WatchAdd { entries }).await
+    }
+
+    async fn watch_remove(&self, chain: &ChainName, addresses: Vec<String>) -> Result<Counted, OperatorError> {
+        self.send(Method::DELETE, "/v1/watch", &WatchRemove { chain: chain.clone(), addresses }).await
+    }
+
+    async fn deposits(&self, query: &DepositQuery) -> Result<Page<DepositView>, OperatorError> {
+        self.get("/v1/deposits", query).await
+    }
+
+    async fn deliveries(&self, query: &DeliveryQuery) -> Result<Page<DeliveryView>, OperatorError> {
+        self.get("/v1/deliveries", query).await
+    }
+
+    async fn delivery(&self, event: &EventId) -> Result<DeliveryDetail, OperatorError> {
+        self.get(&format!("/v1/deliveries/{event}"), &()).await
+    }
+
+    async fn requeue(&self, consumer: &ConsumerName, request: Requeue) -> Result<Counted, OperatorError> {
+        self.send(Method::POST, &format!("/v1/consumers/{consumer}/requeue"), &request).await
+    }
+
+    async fn skip(&self, consumer: &ConsumerName, event: &EventId) -> Result<(), OperatorError> {
+        self.send(Method::POST, &format!("/v1/consumers/{consumer}/skip"), &Skip { event: event.clone() }).await
+    }
+
+    async fn consumers(&self) -> Result<Vec<ConsumerView>, OperatorError> {
+        self.get("/v1/consumers", &()).await
+    }
+
+    async fn pause(&self, consumer: &ConsumerName, why: Option<String>) -> Result<(), OperatorError> {
+        match why {
+            Some(why) => {
+                let body = serde_json::json!({ "why": why });
+                self.send(Method::POST, &format!("/v1/consumers/{consumer}/pause"), &body).await
+            }
+            None => self.send(Method::POST, &format!("/v1/consumers/{consumer}/resume"), &serde_json::json!({})).await,
+        }
+    }
+
+    async fn rename(&self, _: &ConsumerName, _: &ConsumerName) -> Result<(), OperatorError> {
+        Err(must_be_stopped("rename"))
+    }
+
+    async fn purge(&self, _: &ConsumerName) -> Result<Counted, OperatorError> {
+        Err(must_be_stopped("purge"))
+    }
+
+    async fn resume(&self, chain: &ChainName, request: ResumeRequest) -> Result<ResumeView, OperatorError> {
+        self.send(Method::POST, &format!("/v1/chains/{chain}/resume"), &request).await
+    }
+}
+
+/// Parts of one list: counts add up, coverage is that of the last part.
+fn merge(all: &mut Vec<WatchAdded>, new: WatchAdded) {
+    match all.iter_mut().find(|one| one.chain == new.chain) {
+        Some(one) => {
+            one.count = one.count.saturating_add(new.count);
+            one.from_height = one.from_height.max(new.from_height);
+        }
+        None => all.push(new),
+    }
+}

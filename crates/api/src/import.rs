@@ -1,0 +1,178 @@
+//! Lists of addresses: JSON Lines or CSV with chain, address, reference, from_height.
+
+use crate::view::WatchRequest;
+use confirmd_core::ChainName;
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// A line that can't be taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {problem}")]
+pub struct ImportError {
+    /// From 1.
+    pub line: u64,
+    /// What is wrong and what to do.
+    pub problem: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    chain: String,
+    address: String,
+    reference: Option<Arc<str>>,
+    from_height: Option<u64>,
+}
+
+impl Line {
+    fn check(self, line: u64) -> Result<WatchRequest, ImportError> {
+        let wrong = |problem: String| ImportError { line, problem };
+        if let Some(height) = self.from_height {
+            return Err(wrong(format!(
+                "from_height = {height} asks for a rescan of history, which this version can't do; leave it empty to watch from the next block on"
+            )));
+        }
+        let chain = ChainName::new(&self.chain).map_err(|error| wrong(error.to_string()))?;
+        if self.address.is_empty() {
+            return Err(wrong("the address is empty".to_owned()));
+        }
+        Ok(WatchRequest { chain, address: self.address, reference: self.reference.filter(|r| !r.is_empty()), line: Some(line) })
+    }
+}
+
+/// Reads either form: a first byte `{` means JSON Lines.
+pub fn read(text: &str) -> Result<Vec<WatchRequest>, ImportError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if text.trim_start().starts_with('{') { json_lines(text) } else { csv(text) }
+}
+
+fn numbered(text: &str) -> impl Iterator<Item = (u64, &str)> {
+    (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty())
+}
+
+/// One JSON object a line.
+pub fn json_lines(text: &str) -> Result<Vec<WatchRequest>, ImportError> {
+    let read = |(number, line): (u64, &str)| {
+        let parsed: Line =
+            serde_json::from_str(line).map_err(|error| ImportError { line: number, problem: error.to_string() })?;
+        parsed.check(number)
+    };
+    numbered(text).map(read).collect()
+}
+
+/// Comma-separated, double quotes where needed, no line breaks within a field; with or without the header line.
+pub fn csv(text: &str) -> Result<Vec<WatchRequest>, ImportError> {
+    let mut out = Vec::new();
+    for (index, (number, line)) in numbered(text).enumerate() {
+        let fields = fields(line).map_err(|problem| ImportError { line: number, problem })?;
+        if index == 0 && fields.first().is_some_and(|first| first == "chain") {
+            check_header(&fields).map_err(|problem| ImportError { line: number, problem })?;
+            continue;
+        }
+        out.push(csv_line(fields, number)?);
+    }
+    Ok(out)
+}
+
+fn check_header(fields: &[String]) -> Result<(), String> {
+    let expected = ["chain", "address", "reference", "from_height"];
+    let same = fields.len() >= 2 && fields.len() <= 4 && fields.iter().zip(expected).all(|(a, b)| a == b);
+    if same { Ok(()) } else { Err(format!("the columns are {}, in this order", expected.join(", "))) }
+}
+
+fn csv_line(fields: Vec<String>, line: u64) -> Result<WatchRequest, ImportError> {
+    let count = fields.len();
+    let mut fields = fields.into_iter();
+    let (Some(chain), Some(address), true) = (fields.next(), fields.next(), count <= 4) else {
+        let problem = format!("{count} columns; expected chain, address and, if wanted, reference and from_height");
+        return Err(ImportError { line, problem });
+    };
+    let reference = fields.next().map(Arc::from);
+    let from_height = match fields.next().as_deref() {
+        None | Some("") => None,
+        Some(text) => {
+            Some(text.parse().map_err(|_| ImportError { line, problem: format!("from_height {text:?} is not a whole number") })?)
+        }
+    };
+    Line { chain, address, reference, from_height }.check(line)
+}
+
+fn fields(line: &str) -> Result<Vec<String>, String> {
+    let (mut fields, mut rest) = (Vec::new(), line);
+    loop {
+        let (field, after) = match rest.trim_start().strip_prefix('"') {
+            Some(quoted) => quoted_field(quoted)?,
+            None => rest.find(',').map_or((rest.trim().to_owned(), ""), |at| {
+                let (field, after) = rest.split_at(at);
+                (field.trim().to_owned(), after)
+            }),
+        };
+        fields.push(field);
+        match after.strip_prefix(',') {
+            Some(next) => rest = next,
+            None => return Ok(fields),
+        }
+    }
+}
+
+fn quoted_field(text: &str) -> Result<(String, &str), String> {
+    let (mut field, mut rest) = (String::new(), text);
+    loop {
+        let (head, tail) = rest.split_once('"').ok_or("a double quote is not closed on its line")?;
+        field.push_str(head);
+        match tail.strip_prefix('"') {
+            Some(next) => {
+                field.push('"');
+                rest = next;
+            }
+            None => {
+                let after = tail.trim_start();
+                let ends = after.is_empty() || after.starts_with(',');
+                return if ends { Ok((field, after)) } else { Err("text follows a closing double quote".to_owned()) };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+    use super::*;
+
+    #[test]
+    fn both_forms_give_the_same_list() {
+        let json =
+            "{\"chain\":\"btc\",\"address\":\"a1\",\"reference\":\"x, \\\"y\\\"\"}\n\n{\"chain\":\"eth\",\"address\":\"b\"}\n";
+        let csv = "chain,address,reference,from_height\r\nbtc, a1 ,\"x, \"\"y\"\"\",\r\n\r\neth,b\r\n";
+        let (from_json, mut from_csv) = (read(json).unwrap(), read(csv).unwrap());
+        assert_eq!(from_json[0].reference.as_deref(), Some("x, \"y\""));
+        assert_eq!((from_json[1].line, from_csv[1].line), (Some(3), Some(4)));
+        from_csv.iter_mut().for_each(|entry| entry.line = entry.line.map(|line| line - 1));
+        assert_eq!(from_json, from_csv);
+        assert_eq!(csv_without_header(), 1);
+    }
+
+    fn csv_without_header() -> usize {
+        read("btc,a1,ref").unwrap().len()
+    }
+
+    #[test]
+    fn a_bad_line_is_named_with_its_problem() {
+        for (text, line, part) in [
+            ("btc,a\nbtc", 2, "columns"),
+            ("btc,a,r,5", 1, "rescan"),
+            ("btc,a,r,x", 1, "whole number"),
+            ("BTC,a", 1, "a chain name"),
+            ("btc,\"a", 1, "not closed"),
+            ("btc,\"a\"b", 1, "follows"),
+            ("btc,a,r,,", 1, "columns"),
+            ("chain,reference,address", 1, "in this order"),
+            ("{\"chain\":\"btc\",\"address\":\"a\",\"adress\":1}", 1, "adress"),
+            ("{\"chain\":\"btc\",\"address\":\"a\",\"from_height\":7}", 1, "rescan"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert_eq!(error.line, line, "{text}");
+            assert!(error.problem.contains(part), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! What an operator can ask and order.
+
+use crate::view::{
+    ConsumerView, Counted, DeliveryDetail, DeliveryQuery, DeliveryView, DepositQuery, DepositView, Requeue, ResumeRequest,
+    ResumeView, Status, WatchAdded, WatchQuery, WatchRequest, Watched,
+};
+use crate::{OperatorError, Page};
+use async_trait::async_trait;
+use confirmd_core::{ChainName, ConsumerName, EventId};
+
+/// The operations on one instance or its state. Every change is durable when its call returns. Errors name the value
+/// they are about and what to do.
+#[async_trait]
+pub trait Operator: std::fmt::Debug + Send + Sync {
+    /// How every chain and consumer stands.
+    async fn status(&self) -> Result<Status, OperatorError>;
+
+    /// Watched addresses in the order of the chains, then of their bytes.
+    async fn watched(&self, query: &WatchQuery) -> Result<Page<Watched>, OperatorError>;
+
+    /// Watches addresses, all of them or, if one is refused, none. An address that is watched already takes the new
+    /// reference. Answers per chain from which height they are covered.
+    async fn watch_add(&self, entries: Vec<WatchRequest>) -> Result<Vec<WatchAdded>, OperatorError>;
+
+    /// Takes no new deposits to these addresses; what is held for them still ends. Counts those that were watched.
+    async fn watch_remove(&self, chain: &ChainName, addresses: Vec<String>) -> Result<Counted, OperatorError>;
+
+    /// Deposits, newest first.
+    async fn deposits(&self, query: &DepositQuery) -> Result<Page<DepositView>, OperatorError>;
+
+    /// Undelivered and skipped deliveries in outbox order; of an event, delivered ones too.
+    async fn deliveries(&self, query: &DeliveryQuery) -> Result<Page<DeliveryView>, OperatorError>;
+
+    /// One event: its body and how it went with each consumer.
+    async fn delivery(&self, event: &EventId) -> Result<DeliveryDetail, OperatorError>;
+
+    /// Queues the undelivered tail of each named event's key again, with fresh attempts. Counts deliveries.
+    async fn requeue(&self, consumer: &ConsumerName, request: Requeue) -> Result<Counted, OperatorError>;
+
+    /// Gives one undelivered event up for one consumer, on record.
+    async fn skip(&self, consumer: &ConsumerName, event: &EventId) -> Result<(), OperatorError>;
+
+    /// Every consumer with records.
+    async fn consumers(&self) -> Result<Vec<ConsumerView>, OperatorError>;
+
+    /// Stops attempts (`Some(why)`) or goes on (`None`). Loses nothing.
+    async fn pause(&self, consumer: &ConsumerName, why: Option<String>) -> Result<(), OperatorError>;
+
+    /// Moves a consumer's records to a new name. `Conflict` while an instance runs.
+    async fn rename(&self, from: &ConsumerName, to: &ConsumerName) -> Result<(), OperatorError>;
+
+    /// Deletes a consumer's records. `Conflict` while an instance runs. Counts the undelivered events given up.
+    async fn purge(&self, consumer: &ConsumerName) -> Result<Counted, OperatorError>;
+
+    /// Resumes a halted chain. `Conflict` if it is not halted, or halted by a reorg that `request` does not accept.
+    async fn resume(&self, chain: &ChainName, request: ResumeRequest) -> Result<ResumeView, OperatorError>;
+}

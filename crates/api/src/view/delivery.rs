@@ -1,0 +1,145 @@
+//! Deliveries as an operator sees them.
+
+use crate::Cursor;
+use confirmd_core::{
+    Attempt, AttemptOutcome, ChainId, ConsumerName, DeliveryRecord, DeliveryState, EventId, EventKind, Position, Sequence, TxId,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// A failed attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttemptView {
+    /// 1 for the first since it was queued.
+    pub number: u32,
+    /// When it ended.
+    pub at: String,
+    /// How.
+    pub outcome: AttemptOutcome,
+    /// The HTTP status, where there was one.
+    pub status: Option<u16>,
+    /// What went wrong.
+    pub error: String,
+}
+
+impl From<Attempt> for AttemptView {
+    fn from(attempt: Attempt) -> Self {
+        let Attempt { number, at, outcome, status, error } = attempt;
+        Self { number, at: at.to_rfc3339(), outcome, status, error }
+    }
+}
+
+/// One event on its way to one consumer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeliveryView {
+    /// The consumer.
+    pub consumer: ConsumerName,
+    /// The event's place in the outbox.
+    pub position: Position,
+    /// The event's id.
+    pub event: EventId,
+    /// CAIP-2.
+    pub chain: ChainId,
+    /// Which deposit: the transaction.
+    pub tx_id: TxId,
+    /// Which deposit: the output.
+    pub output_index: u32,
+    /// The event's sequence.
+    pub sequence: Sequence,
+    /// Confirmed or reverted.
+    pub kind: EventKind,
+    /// Where it is in its life.
+    pub state: DeliveryState,
+    /// Attempts since it was last queued.
+    pub attempts: u32,
+    /// The last failed attempt.
+    pub last_attempt: Option<AttemptView>,
+    /// When the next attempt is due.
+    pub next_attempt_at: Option<String>,
+    /// The dead one of its key it waits behind.
+    pub blocked_by: Option<EventId>,
+}
+
+impl From<DeliveryRecord> for DeliveryView {
+    fn from(record: DeliveryRecord) -> Self {
+        Self {
+            consumer: record.consumer,
+            position: record.position,
+            event: record.event,
+            chain: record.chain,
+            tx_id: record.key.tx_id,
+            output_index: record.key.output_index,
+            sequence: record.sequence,
+            kind: record.kind,
+            state: record.state,
+            attempts: record.attempts,
+            last_attempt: record.last_attempt.map(AttemptView::from),
+            next_attempt_at: record.next_attempt_at.map(|at| at.to_rfc3339()),
+            blocked_by: record.blocked_by,
+        }
+    }
+}
+
+/// A delivery with its failed attempts, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeliveryWithAttempts {
+    /// The delivery.
+    #[serde(flatten)]
+    pub delivery: DeliveryView,
+    /// Its failed attempts, where history holds them.
+    pub failed: Vec<AttemptView>,
+}
+
+/// One event and how it went with each consumer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DeliveryDetail {
+    /// The event's id.
+    pub event: EventId,
+    /// What consumers get, byte for byte, as long as history holds it.
+    pub body: Option<Box<RawValue>>,
+    /// Its deliveries.
+    pub deliveries: Vec<DeliveryWithAttempts>,
+}
+
+/// Which deliveries to list.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeliveryQuery {
+    /// Only this consumer's.
+    pub consumer: Option<ConsumerName>,
+    /// Only in this state.
+    pub state: Option<DeliveryState>,
+    /// Only of this event.
+    pub event: Option<EventId>,
+    /// `next` of the page before.
+    pub after: Option<Cursor>,
+    /// At most so many: 1 to 1,000, by default 100.
+    pub limit: Option<u32>,
+}
+
+/// What to queue again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Requeue {
+    /// These events' keys. Empty only with `all_dead`.
+    #[serde(default)]
+    pub events: Vec<EventId>,
+    /// Every dead letter of the consumer.
+    #[serde(default)]
+    pub all_dead: bool,
+}
+
+/// What to give up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Skip {
+    /// The event.
+    pub event: EventId,
+}
+
+/// How many things an operation touched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counted {
+    /// So many.
+    pub count: u64,
+}

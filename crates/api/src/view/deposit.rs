@@ -1,0 +1,81 @@
+//! Deposits as an operator sees them.
+
+use crate::Cursor;
+use confirmd_core::{Amount, Asset, BlockRef, ChainId, ChainName, DepositRecord, DepositState, Position, Sequence, TxId};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// One deposit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DepositView {
+    /// CAIP-2.
+    pub chain: ChainId,
+    /// The operator's name for the chain, if it is configured.
+    pub chain_name: Option<ChainName>,
+    /// The transaction.
+    pub tx_id: TxId,
+    /// The output.
+    pub output_index: u32,
+    /// Who was paid.
+    pub address: String,
+    /// The operator's label.
+    pub reference: Option<Arc<str>>,
+    /// In what.
+    pub asset: Asset,
+    /// How much, in base units, as a string.
+    pub amount: Amount,
+    /// The block that carries or last carried it.
+    pub block: BlockRef,
+    /// Where it is in its life.
+    pub state: DepositState,
+    /// Its last event; 0 if it was never reported.
+    pub sequence: Sequence,
+    /// Where that event is in the outbox.
+    pub event_position: Option<Position>,
+    /// When it was first seen.
+    pub seen_at: String,
+    /// When it last changed.
+    pub changed_at: String,
+}
+
+impl DepositView {
+    /// With the operator's name for its chain.
+    pub fn new(record: DepositRecord, chain_name: Option<ChainName>) -> Self {
+        Self {
+            chain: record.chain,
+            chain_name,
+            tx_id: record.key.tx_id,
+            output_index: record.key.output_index,
+            address: record.address.as_str().to_owned(),
+            reference: record.reference,
+            asset: record.asset,
+            amount: record.amount,
+            block: record.block,
+            state: record.state,
+            sequence: record.sequence,
+            event_position: record.event,
+            seen_at: record.seen_at.to_rfc3339(),
+            changed_at: record.changed_at.to_rfc3339(),
+        }
+    }
+}
+
+/// Which deposits to list; every given part must match.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DepositQuery {
+    /// Only of this chain, by the operator's name.
+    pub chain: Option<ChainName>,
+    /// Only to this address.
+    pub address: Option<String>,
+    /// Only with this label.
+    pub reference: Option<String>,
+    /// Only in this state.
+    pub state: Option<DepositState>,
+    /// Only of this transaction.
+    pub tx_id: Option<String>,
+    /// `next` of the page before.
+    pub after: Option<Cursor>,
+    /// At most so many: 1 to 1,000, by default 100.
+    pub limit: Option<u32>,
+}

@@ -1,0 +1,94 @@
+//! Watched addresses as an operator sees them.
+
+use crate::Cursor;
+use confirmd_core::{ChainName, Height, WatchEntry, WatchOrigin, WatchState};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// One watched address.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Watched {
+    /// The operator's name for the chain.
+    pub chain: ChainName,
+    /// The canonical spelling.
+    pub address: String,
+    /// The operator's label.
+    pub reference: Option<Arc<str>>,
+    /// The first height from which coverage is guaranteed.
+    pub from_height: Height,
+    /// Who asked for it.
+    pub origin: WatchOrigin,
+    /// Whether it takes new deposits.
+    pub state: WatchState,
+}
+
+impl Watched {
+    /// On a chain.
+    pub fn new(chain: ChainName, entry: WatchEntry) -> Self {
+        Self {
+            chain,
+            address: entry.address.as_str().to_owned(),
+            reference: entry.reference,
+            from_height: entry.from,
+            origin: entry.origin,
+            state: entry.state,
+        }
+    }
+}
+
+/// An address to watch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WatchRequest {
+    /// The operator's name for the chain.
+    pub chain: ChainName,
+    /// Any accepted spelling.
+    pub address: String,
+    /// The operator's label.
+    #[serde(default)]
+    pub reference: Option<Arc<str>>,
+    /// Where it stands in a list, for errors: a line number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
+}
+
+/// Addresses to watch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WatchAdd {
+    /// All or none.
+    pub entries: Vec<WatchRequest>,
+}
+
+/// What was added on one chain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchAdded {
+    /// The operator's name for the chain.
+    pub chain: ChainName,
+    /// So many addresses.
+    pub count: u64,
+    /// The first height they are covered from.
+    pub from_height: Height,
+}
+
+/// Addresses to take no new deposits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WatchRemove {
+    /// The operator's name for the chain.
+    pub chain: ChainName,
+    /// Any accepted spelling.
+    pub addresses: Vec<String>,
+}
+
+/// Which watched addresses to list.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WatchQuery {
+    /// Only of this chain.
+    pub chain: Option<ChainName>,
+    /// `next` of the page before.
+    pub after: Option<Cursor>,
+    /// At most so many: 1 to 1,000, by default 100.
+    pub limit: Option<u32>,
+}
