@@ -1,0 +1,195 @@
+//! The node's methods that are used, with what their errors mean here.
+
+use crate::block::{HEADER_BYTES, read_header};
+use crate::chain_info::ChainInfo;
+use crate::cursor::Cursor;
+use bitcoin::BlockHash;
+use bitcoin::block::Header;
+use confirmd_core::{Height, SourceError};
+use confirmd_rpc::{CallError, RpcClient, RpcError};
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use serde::Serialize;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Hashes or headers asked for at once.
+const HASHES_AT_ONCE: usize = 200;
+/// Blocks asked for at once, however small they are.
+const BLOCKS_AT_ONCE: usize = 32;
+/// Bytes of blocks asked for at once, as far as the last ones tell; an answer holds twice as many hex digits.
+const BLOCK_BYTES_AT_ONCE: usize = 4 * 1024 * 1024;
+/// Core's numbers for heights end here.
+const HEIGHT_MAX: u64 = 0x7fff_ffff;
+
+/// "Block not found".
+const NOT_FOUND: i32 = -5;
+/// "Block height out of range".
+const OUT_OF_RANGE: i32 = -8;
+
+/// A node behind the one RPC reader.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) rpc: RpcClient,
+    /// The largest of the blocks that came last, in bytes.
+    block_bytes: AtomicUsize,
+}
+
+impl Node {
+    pub(crate) fn new(rpc: RpcClient) -> Self {
+        Self { rpc, block_bytes: AtomicUsize::new(BLOCK_BYTES_AT_ONCE) }
+    }
+
+    pub(crate) async fn chain_info(&self) -> Result<ChainInfo, SourceError> {
+        Ok(self.rpc.call("getblockchaininfo", ()).await?)
+    }
+
+    /// The best chain's hash at a height; `None` above the tip.
+    pub(crate) async fn hash_at(&self, height: Height) -> Result<Option<BlockHash>, SourceError> {
+        if height.0 > HEIGHT_MAX {
+            return Ok(None);
+        }
+        match self.rpc.call::<HexHash>("getblockhash", [height.0]).await {
+            Ok(hash) => Ok(Some(hash.0)),
+            Err(RpcError::Call(error)) if error.code == OUT_OF_RANGE => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The best chain's hashes from `from` to `to`, ending early where the node's chain ends.
+    pub(crate) async fn hashes(&self, from: Height, to: Height) -> Result<Vec<BlockHash>, SourceError> {
+        let heights = from.0..=to.0.min(HEIGHT_MAX);
+        let calls = heights.map(|height| ("getblockhash", [height])).collect();
+        let mut hashes = Vec::new();
+        for answer in self.rpc.batch_in_parts::<HexHash>(calls, HASHES_AT_ONCE).await? {
+            match answer {
+                Ok(hash) => hashes.push(hash.0),
+                Err(error) if error.code == OUT_OF_RANGE => break,
+                Err(error) => return Err(RpcError::Call(error).into()),
+            }
+        }
+        Ok(hashes)
+    }
+
+    /// The headers of these blocks, in order; each is the header that was asked for.
+    pub(crate) async fn headers(&self, hashes: &[BlockHash]) -> Result<Vec<Header>, SourceError> {
+        let calls = hashes.iter().map(|hash| ("getblockheader", (hash.to_string(), false))).collect();
+        let answers = self.rpc.batch_in_parts::<HexHeader>(calls, HASHES_AT_ONCE).await?;
+        let mut headers = Vec::with_capacity(hashes.len());
+        for (answer, hash) in answers.into_iter().zip(hashes) {
+            let header = answer.map_err(|error| refused(error, hash, None))?.0;
+            if header.block_hash() != *hash {
+                return Err(SourceError::fatal(format!(
+                    "asked for the header of block {hash} and got that of {}; check what answers at this endpoint",
+                    header.block_hash()
+                )));
+            }
+            headers.push(header);
+        }
+        Ok(headers)
+    }
+
+    /// How many blocks to ask for at once: as many as fit the budget if they are as large as the last ones.
+    pub(crate) fn blocks_at_once(&self) -> usize {
+        let expected = self.block_bytes.load(Relaxed).max(1);
+        (BLOCK_BYTES_AT_ONCE / expected).clamp(1, BLOCKS_AT_ONCE)
+    }
+
+    /// The raw bytes of these blocks, in order. Asks for fewer at a time if they turn out to be too much at once.
+    pub(crate) async fn blocks(&self, hashes: &[BlockHash]) -> Result<Vec<Vec<u8>>, SourceError> {
+        let mut blocks: Vec<Vec<u8>> = Vec::with_capacity(hashes.len());
+        let mut at_once = hashes.len().max(1);
+        while let Some(rest) = hashes.get(blocks.len()..).filter(|rest| !rest.is_empty()) {
+            let part = rest.get(..at_once).unwrap_or(rest);
+            let calls = part.iter().map(|hash| ("getblock", (hash.to_string(), 0u8))).collect();
+            match self.rpc.batch::<HexBytes>(calls).await {
+                Ok(answers) => {
+                    for (answer, hash) in answers.into_iter().zip(part) {
+                        match answer {
+                            Ok(bytes) => blocks.push(bytes.0),
+                            Err(error) => return Err(self.block_refused(error, hash).await),
+                        }
+                    }
+                }
+                Err(error) if error.is_range_limit() && part.len() > 1 => at_once = part.len() / 2,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.block_bytes.store(blocks.iter().map(Vec::len).max().unwrap_or(BLOCK_BYTES_AT_ONCE), Relaxed);
+        Ok(blocks)
+    }
+
+    async fn block_refused(&self, error: CallError, hash: &BlockHash) -> SourceError {
+        let info = if error.is_pruned() { self.chain_info().await.ok() } else { None };
+        refused(error, hash, info.as_ref())
+    }
+
+    /// Any other method, where the node may not have it.
+    pub(crate) async fn optional<T: serde::de::DeserializeOwned>(&self, method: &'static str, params: impl Serialize) -> Option<T> {
+        self.rpc.call(method, params).await.ok()
+    }
+}
+
+/// Why the node does not give a block that it named a moment ago.
+fn refused(error: CallError, hash: &BlockHash, info: Option<&ChainInfo>) -> SourceError {
+    if error.code == NOT_FOUND {
+        return SourceError::orphaned(format!("the node no longer knows block {hash}")).with_source(error);
+    }
+    if error.is_pruned() {
+        let kept = match info.and_then(|info| info.prune_height) {
+            Some(height) => format!("the node is pruned and keeps blocks from {height} (pruneheight) on"),
+            None => "the node is pruned".to_owned(),
+        };
+        return SourceError::fatal(format!(
+            "block {hash} is gone: {kept}; use a node that has it (prune=0 and a fresh download), or start above that height"
+        ))
+        .with_source(error);
+    }
+    RpcError::Call(error).into()
+}
+
+/// A hash as nodes print it.
+struct HexHash(BlockHash);
+
+/// A header as 160 hex digits.
+struct HexHeader(Header);
+
+/// Bytes as hex digits, decoded from the answer's text without a copy of it.
+struct HexBytes(Vec<u8>);
+
+impl<'de> Deserialize<'de> for HexHash {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(Text("a block hash of 64 hex digits", |text| text.parse().ok().map(Self)))
+    }
+}
+
+impl<'de> Deserialize<'de> for HexHeader {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(Text("a header of 160 hex digits", |text| {
+            let mut bytes = [0; HEADER_BYTES];
+            const_hex::decode_to_slice(text, &mut bytes).ok()?;
+            read_header(&mut Cursor::new(&bytes)).ok().map(Self)
+        }))
+    }
+}
+
+impl<'de> Deserialize<'de> for HexBytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(Text("a block in hex digits", |text| const_hex::decode(text).ok().map(Self)))
+    }
+}
+
+/// Reads a text where it lies.
+struct Text<T>(&'static str, fn(&str) -> Option<T>);
+
+impl<T> Visitor<'_> for Text<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+        // The text itself can be millions of digits: it does not belong into the message.
+        (self.1)(text).ok_or_else(|| E::custom(format!("not {}, but {} other characters", self.0, text.len())))
+    }
+}
