@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-fn delivery(n: u64) -> Delivery {
+fn delivery(n: u32) -> Delivery {
     let chain = ChainId::new("eip155:1").unwrap();
     let key = DepositKey { tx_id: TxId::new(format!("0x{n:064x}")).unwrap(), output_index: n };
     let asset = Asset { id: AssetId::new("eip155:1/slip44:60").unwrap(), symbol: "ETH".into(), decimals: 18 };
@@ -38,7 +38,7 @@ fn delivery(n: u64) -> Delivery {
         decided_at: Timestamp::from_seconds(1_767_225_600),
     };
     Delivery {
-        position: Position(n),
+        position: Position(n.into()),
         event: event.id.clone(),
         chain,
         key,

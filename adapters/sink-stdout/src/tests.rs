@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncReadExt, AsyncWrite};
 
-fn delivery(n: u64) -> Delivery {
+fn delivery(n: u32) -> Delivery {
     let chain = ChainId::new("eip155:1").unwrap();
     let key = DepositKey { tx_id: TxId::new(format!("0x{n:064x}")).unwrap(), output_index: n };
     let event = EventId::derive(&chain, &key, Epoch(1_790_000_000), Sequence(1));
     let body = format!(r#"{{"id":"{event}","type":"deposit.confirmed","amount":"{n}"}}"#);
     Delivery {
-        position: Position(n),
+        position: Position(n.into()),
         event,
         chain,
         key,
