@@ -120,7 +120,7 @@ const PRUNED_TEXTS: &[&str] = &[
 ];
 
 /// HTTP statuses that mean "not now" even with a JSON-RPC error in the body.
-fn is_throttle_status(status: u16) -> bool {
+pub(crate) fn is_throttle_status(status: u16) -> bool {
     matches!(status, 402 | 408 | 425 | 429 | 502 | 503 | 504 | 529)
 }
 

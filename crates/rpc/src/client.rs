@@ -115,7 +115,7 @@ impl RpcClient {
     /// read a second time before it is [`RpcError::Malformed`]; a node's `null` is a `T` only if `T` says so (`Option`).
     pub async fn call<T: DeserializeOwned>(&self, method: &'static str, params: impl Serialize) -> Result<T, RpcError> {
         let params = &self.params(method, &params)?;
-        self.run(method, 1, |endpoint| async move { endpoint.decode(method, &*endpoint.call(method, params).await?) }).await
+        self.run(method, 1, |endpoint| async move { endpoint.decode(method, &endpoint.call(method, params).await?) }).await
     }
 
     /// Calls `method` and returns the result's JSON text.
@@ -271,7 +271,10 @@ impl RpcClient {
                     return Err(error.into());
                 }
                 Verdict::Later(wait) => return Err(give_up(Some(wait))),
-                Verdict::Authenticate if budget.authenticate(endpoint, &failure) => continue,
+                Verdict::Authenticate if budget.authenticate(endpoint, &failure) => {
+                    endpoint.wire.stats.retried();
+                    continue;
+                }
                 Verdict::ReadAgain if !budget.read_again() => {
                     return Err(RpcError::Malformed { context: context(), source: Box::new(failure) });
                 }

@@ -1,5 +1,6 @@
 //! One endpoint and one attempt at it.
 
+use crate::classify::{Verdict, verdict};
 use crate::connect::{Exchange, Links, exchange_over_tcp};
 use crate::endpoint_config::Target;
 use crate::error::CallError;
@@ -15,6 +16,7 @@ use jsonrpsee::core::client::ClientT;
 use jsonrpsee::core::params::BatchRequestBuilder;
 use jsonrpsee::core::traits::ToRpcParams;
 use jsonrpsee::http_client::{HttpClient, HttpClientBuilder, RpcService, RpcServiceBuilder};
+use jsonrpsee::types::ErrorObjectOwned;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use std::future::Future;
@@ -96,14 +98,13 @@ impl Endpoint {
         let time = self.timeout.min(deadline.saturating_duration_since(Instant::now()));
         let outcome = timeout(time, request).await.unwrap_or(Err(Failure::TimedOut(time)));
         match &outcome {
-            Err(Failure::Answered { error, .. }) if !error.is_throttle() => self.wire.stats.answered(),
-            Err(failure) => {
+            Err(failure) if verdict(failure) != Verdict::Answer => {
                 self.wire.stats.failed(failure);
                 if failure.lost_connection() {
                     self.wire.links.lost();
                 }
             }
-            Ok(_) => self.wire.stats.answered(),
+            _ => self.wire.stats.answered(),
         }
         outcome
     }
@@ -111,9 +112,7 @@ impl Endpoint {
     /// One call, asked once.
     pub(crate) async fn call(&self, method: &'static str, params: &RawValue) -> Result<Box<RawValue>, Failure> {
         self.rpc.request(method, Params(params)).await.map_err(|error| match error {
-            jsonrpsee::core::client::Error::Call(error) => {
-                answered(self.own_error(method, error.code(), error.message(), error.data()))
-            }
+            jsonrpsee::core::client::Error::Call(error) => answered(own_error(method, &error)),
             error => self.own_failure(method, failure_of(error, None)),
         })
     }
@@ -122,7 +121,7 @@ impl Endpoint {
     pub(crate) async fn batch(&self, calls: &[Call]) -> Result<Vec<Result<Box<RawValue>, CallError>>, Failure> {
         let mut batch = BatchRequestBuilder::new();
         for (method, params) in calls {
-            batch.insert(*method, Params(params)).map_err(|error| Failure::Request(error.to_string()))?;
+            batch.insert(method, Params(params)).map_err(|error| Failure::Request(error.to_string()))?;
         }
         let first = calls.first().map_or("", |(method, _)| *method);
         let replies = self
@@ -141,7 +140,7 @@ impl Endpoint {
                 Ok(result) => answers.push(Ok(result)),
                 Err(error) if error.code() == 0 && error.message().is_empty() => return Err(missing),
                 Err(error) => {
-                    let error = self.own_error(method, error.code(), error.message(), error.data());
+                    let error = own_error(method, &error);
                     if error.is_throttle() {
                         return Err(answered(error));
                     }
@@ -174,26 +173,22 @@ impl Endpoint {
         })
     }
 
-    fn own_error(&self, method: &'static str, code: i32, message: &str, data: Option<&RawValue>) -> CallError {
-        let data = data.map(RawValue::get).filter(|data| *data != "null").map(|data| {
-            // The layer passes data on as JSON text within a string.
-            self.wire.scrub(&serde_json::from_str::<String>(data).unwrap_or_else(|_| data.to_owned()))
-        });
-        CallError { method, code, message: self.wire.scrub(message), data }
-    }
-
     fn own_failure(&self, method: &'static str, failure: Failure) -> Failure {
         match failure {
             Failure::Answered { error, status, retry_after } => {
-                let data = error.data.map(|data| self.wire.scrub(&data));
-                let error = CallError { method, code: error.code, message: self.wire.scrub(&error.message), data };
-                Failure::Answered { error, status, retry_after }
+                Failure::Answered { error: CallError { method, ..error }, status, retry_after }
             }
             Failure::Undecodable(text) => Failure::Undecodable(self.wire.scrub(&text)),
             Failure::Request(text) => Failure::Request(self.wire.scrub(&text)),
             failure => failure,
         }
     }
+}
+
+/// The node's error as ours; the layer below has scrubbed its texts and passes data on as JSON text within a string.
+fn own_error(method: &'static str, error: &ErrorObjectOwned) -> CallError {
+    let data = error.data().and_then(|data| serde_json::from_str::<Option<String>>(data.get()).ok().flatten());
+    CallError { method, code: error.code(), message: error.message().to_owned(), data }
 }
 
 /// An error that came within a well-formed answer.

@@ -1,6 +1,7 @@
 //! One endpoint as it is configured: `{ url, cookie_file | user + password, headers, timeout }`.
 
 use crate::auth::{CookieFile, Credentials, basic};
+use crate::limits::SPAN_MAX;
 use crate::redact::{RedactedUrl, Scrubber};
 use confirmd_core::{ConfigError, HumanDuration, SecretSource};
 use http::header::AUTHORIZATION;
@@ -140,8 +141,8 @@ impl EndpointConfig {
         if headers.contains_key(AUTHORIZATION) && !matches!(credentials, Credentials::None) {
             return Err(ConfigError::new("headers.Authorization", "there are other credentials, too; keep one of them"));
         }
-        if self.timeout.is_some_and(|timeout| timeout.0.is_zero()) {
-            return Err(ConfigError::new("timeout", "0 leaves no time for an answer; write for example \"20s\""));
+        if self.timeout.is_some_and(|timeout| timeout.0.is_zero() || timeout.0 > SPAN_MAX) {
+            return Err(ConfigError::new("timeout", "it must be between 1ms and 1d; write for example \"20s\""));
         }
         let cleared = url.set_username("").and_then(|()| url.set_password(None));
         url.set_fragment(None);

@@ -1,5 +1,6 @@
 //! What can go wrong with one attempt, as observed.
 
+use crate::classify::is_throttle_status;
 use crate::error::CallError;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -96,8 +97,8 @@ impl Failure {
     /// The node kept us waiting on purpose.
     pub(crate) fn is_throttle(&self) -> bool {
         match self {
-            Self::Status { status, .. } => matches!(status, 402 | 429 | 503),
-            Self::Answered { error, status, .. } => matches!(status, 402 | 429 | 503) || error.is_throttle(),
+            Self::Status { status, .. } => is_throttle_status(*status),
+            Self::Answered { error, status, .. } => is_throttle_status(*status) || error.is_throttle(),
             _ => false,
         }
     }

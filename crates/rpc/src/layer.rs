@@ -42,10 +42,10 @@ impl Service<HttpRequest> for WireService {
     fn call(&mut self, request: HttpRequest) -> Self::Future {
         let wire = self.0.clone();
         Box::pin(async move {
-            let body = request.into_body().collect().await.map_err(|error| carry(error))?.to_bytes();
+            let body = request.into_body().collect().await.map_err(carry)?.to_bytes();
             let batch = body.first() == Some(&b'[');
             let answer = wire.post(body).await.map_err(|failure| carry(failure.into()))?;
-            let body = normalise(answer, batch).map_err(|failure| carry(failure.into()))?;
+            let body = normalise(answer, batch, &|text| wire.scrub(text)).map_err(|failure| carry(failure.into()))?;
             Ok(HttpResponse::new(HttpBody::new(http_body_util::Full::new(body))))
         })
     }

@@ -11,6 +11,11 @@ const ATTEMPTS: NonZeroU32 = NonZeroU32::new(5).expect("invariant: 5 is not zero
 /// A full Bitcoin block in hex is 8 MB, the receipts of a full EVM block are 10-30 MB; the rest is margin.
 const RESPONSE_BYTES_MAX: NonZeroU32 = NonZeroU32::new(128 * 1024 * 1024).expect("invariant: 128 MiB is not zero");
 
+/// A call that takes longer than this is not a call any more.
+pub(crate) const SPAN_MAX: Duration = Duration::from_secs(24 * 3600);
+/// The limiter counts in nanoseconds; this leaves it a thousand between two requests.
+const RATE_MAX: u32 = 1_000_000;
+
 /// The bounds of every call, per endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -49,11 +54,17 @@ impl Limits {
         self.burst.unwrap_or(self.requests_per_second)
     }
 
-    /// Refuses spans of zero, which no call could keep.
+    /// Refuses what no call could keep, and what no clock can count.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         for (key, value) in [("limits.deadline", self.deadline), ("limits.request_timeout", self.request_timeout)] {
-            if value.0.is_zero() {
-                return Err(ConfigError::new(key, "0 leaves no time for an answer; write for example \"30s\""));
+            if value.0.is_zero() || value.0 > SPAN_MAX {
+                let problem = format!("{value} is not between 1ms and {}; write for example \"30s\"", HumanDuration(SPAN_MAX));
+                return Err(ConfigError::new(key, problem));
+            }
+        }
+        for (key, value) in [("limits.requests_per_second", self.requests_per_second), ("limits.burst", self.burst())] {
+            if value.get() > RATE_MAX {
+                return Err(ConfigError::new(key, format!("{value} is more than {RATE_MAX}; no node answers that many")));
             }
         }
         Ok(())
@@ -79,7 +90,13 @@ mod tests {
         for bad in ["requests_per_second = 0", "attempts = 0", "burst = 0", "rps = 5"] {
             assert!(toml::from_str::<Limits>(bad).is_err(), "{bad} was accepted");
         }
-        let zero: Limits = toml::from_str("deadline = '0s'").unwrap();
-        assert_eq!(zero.check().unwrap_err().key, "limits.deadline");
+        for (bad, key) in [
+            ("deadline = '0s'", "limits.deadline"),
+            ("request_timeout = '400d'", "limits.request_timeout"),
+            ("requests_per_second = 4000000000", "limits.requests_per_second"),
+            ("burst = 1000001", "limits.burst"),
+        ] {
+            assert_eq!(toml::from_str::<Limits>(bad).unwrap().check().unwrap_err().key, key);
+        }
     }
 }

@@ -46,13 +46,16 @@ struct ErrorBody<'a> {
     data: Option<&'a RawValue>,
 }
 
-/// The answer as strict 2.0. `batch`: whether a batch was asked.
-pub(crate) fn normalise(answer: Answer, batch: bool) -> Result<Bytes, Failure> {
+/// Makes a text of the node presentable.
+type Scrub<'a> = &'a dyn Fn(&str) -> String;
+
+/// The answer as strict 2.0, its errors' texts scrubbed. `batch`: whether a batch was asked.
+pub(crate) fn normalise(answer: Answer, batch: bool, scrub: Scrub<'_>) -> Result<Bytes, Failure> {
     let first = answer.body.iter().find(|byte| !byte.is_ascii_whitespace()).copied();
     let outcome = match first {
         None if answer.is_success() => return Err(Failure::EmptyBody),
-        Some(b'{') => one(&answer, batch),
-        Some(b'[') if batch => many(&answer),
+        Some(b'{') => one(&answer, batch, scrub),
+        Some(b'[') if batch => many(&answer, scrub),
         _ => Err(Fault::NotRpc("it is not a JSON-RPC answer".into())),
     };
     match outcome {
@@ -85,10 +88,10 @@ fn no_rpc(answer: &Answer, first: Option<u8>, why: String) -> Failure {
     }
 }
 
-fn one(answer: &Answer, batch: bool) -> Result<Strict, Fault> {
+fn one(answer: &Answer, batch: bool, scrub: Scrub<'_>) -> Result<Strict, Fault> {
     let reply: Reply<'_> = serde_json::from_slice(&answer.body).map_err(|error| Fault::NotRpc(error.to_string()))?;
     if let Some(error) = reply.error() {
-        let error = call_error(error);
+        let error = call_error(error, scrub);
         // With a status of its own, a wish to wait or without an id the error does not fit into strict 2.0.
         if batch || reply.id.is_none() || answer.retry_after.is_some() || !matches!(answer.status, 200 | 400 | 404 | 500) {
             return Err(Fault::Error(error));
@@ -114,7 +117,7 @@ fn one(answer: &Answer, batch: bool) -> Result<Strict, Fault> {
     Ok(Strict::Rewritten(out))
 }
 
-fn many(answer: &Answer) -> Result<Strict, Fault> {
+fn many(answer: &Answer, scrub: Scrub<'_>) -> Result<Strict, Fault> {
     let replies: Vec<Reply<'_>> = serde_json::from_slice(&answer.body).map_err(|error| Fault::NotRpc(error.to_string()))?;
     let mut out = Vec::with_capacity(answer.body.len() + replies.len() * 16);
     out.push(b'[');
@@ -123,8 +126,8 @@ fn many(answer: &Answer) -> Result<Strict, Fault> {
             out.push(b',');
         }
         match (reply.error(), reply.result, reply.id) {
-            (Some(error), _, None) => return Err(Fault::Error(call_error(error))),
-            (Some(error), _, id) => write_error(&mut out, id, &call_error(error)),
+            (Some(error), _, None) => return Err(Fault::Error(call_error(error, scrub))),
+            (Some(error), _, id) => write_error(&mut out, id, &call_error(error, scrub)),
             (None, Some(result), Some(id)) => write_result(&mut out, id, result),
             _ => return Err(Fault::NotRpc("a reply has neither a result nor an error, or no id".into())),
         }
@@ -146,7 +149,7 @@ fn write_error(out: &mut Vec<u8>, id: Option<&RawValue>, error: &CallError) {
 }
 
 /// Reads an error object of any shape. Its message is never empty: jsonrpsee uses the empty one for calls without a reply.
-fn call_error(raw: &RawValue) -> CallError {
+fn call_error(raw: &RawValue, scrub: Scrub<'_>) -> CallError {
     let text = |value: serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let (code, message, data) = match serde_json::from_str::<ErrorBody<'_>>(raw.get()) {
         Ok(body) => (body.code, body.message.map(text), body.data.map(|data| data.get().to_owned())),
@@ -154,6 +157,8 @@ fn call_error(raw: &RawValue) -> CallError {
     };
     let code =
         code.and_then(|code| code.as_i64().or_else(|| code.as_str()?.parse().ok())).and_then(|code| i32::try_from(code).ok());
-    let message = message.filter(|message| !message.trim().is_empty()).unwrap_or_else(|| "(no message)".into());
+    let message =
+        message.map(|message| scrub(&message)).filter(|message| !message.is_empty()).unwrap_or_else(|| "(no message)".into());
+    let data = data.map(|data| scrub(&data));
     CallError { method: "", code: code.unwrap_or(NO_CODE), message, data }
 }

@@ -4,7 +4,6 @@ use super::node::{Manner, Node, Reply, Seen};
 use super::{endpoint, limits};
 use crate::{Failure, RpcClient, RpcError};
 use serde_json::{Value, json};
-use std::time::Duration;
 
 /// What a call with one attempt must come to.
 #[derive(Debug, Clone, PartialEq)]
@@ -162,8 +161,10 @@ async fn a_result_of_the_wrong_type_is_malformed_after_a_second_reading_and_mend
     assert_eq!(node.client(&limits("")).call::<Option<u64>>("m", ()).await.unwrap(), None);
 }
 
+type BatchRow = (&'static str, u16, &'static str, Result<[Result<u64, i32>; 3], Outcome>);
+
 /// Answers to a batch of three, with the ids A, B and C.
-fn batches() -> Vec<(&'static str, u16, &'static str, Result<[Result<u64, i32>; 3], Outcome>)> {
+fn batches() -> Vec<BatchRow> {
     use Outcome::{Call, Malformed, Transient};
     vec![
         (
@@ -300,5 +301,4 @@ async fn rest_bodies_come_as_they_are_under_the_same_policy() {
     let error = client.rest_get("/rest/block/ff.bin").await.unwrap_err();
     assert_eq!(outcome(Err(error)), Outcome::Call(404, "ff not found"));
     assert_eq!(client.health()[0].permits, 3);
-    let _ = Duration::ZERO;
 }

@@ -100,6 +100,18 @@ async fn a_refused_connection_is_transient_and_names_the_endpoint() {
     assert!(error.to_string().contains(&free.to_string()) && source.to_string().contains("no connection"), "{error}: {source}");
 }
 
+#[tokio::test]
+async fn https_to_a_server_without_tls_is_transient() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut socket, b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
+    });
+    let client = RpcClient::new(&[endpoint(&format!("url = 'https://{address}'"))], &limits("attempts = 1")).unwrap();
+    assert!(matches!(client.call::<Value>("m", ()).await, Err(RpcError::Transient { .. })));
+}
+
 #[test]
 fn a_client_without_endpoints_is_refused_and_errors_name_the_endpoint() {
     assert_eq!(RpcClient::new(&[], &limits("")).unwrap_err().key, "rpc");

@@ -6,8 +6,44 @@ use crate::RpcError;
 use confirmd_core::{SourceError, SourceErrorKind};
 use serde_json::Value;
 use std::error::Error;
+use std::sync::{Arc, Mutex};
 
 const SECRETS: [&str; 5] = ["hunter2pw", "SECRETKEY", "tokenvalue", "HEADERKEY", "aHVudGVy"];
+
+/// Records every event and span at every level, except that jsonrpsee traces the results themselves: what a node says as
+/// a result can't be changed.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<String>>);
+
+impl tracing::field::Visit for Log {
+    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+        self.0.lock().unwrap().push_str(&format!(" {field}={value:?}"));
+    }
+}
+
+impl tracing::Subscriber for Log {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, span: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        span.record(&mut self.clone());
+        tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::span::Id, values: &tracing::span::Record<'_>) {
+        values.record(&mut self.clone());
+    }
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, event: &tracing::Event<'_>) {
+        let one = Self::default();
+        event.record(&mut one.clone());
+        let text = one.0.lock().unwrap().clone();
+        if !(event.metadata().target().starts_with("jsonrpsee") && text.contains("\"result\"")) {
+            self.0.lock().unwrap().push_str(&text);
+        }
+    }
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
 
 fn all_texts(error: &RpcError) -> String {
     let mut text = format!("{error} {error:?} {error:#?}");
@@ -43,7 +79,9 @@ async fn no_error_health_or_debug_output_shows_a_secret_even_if_the_node_quotes_
         9 => Reply::new(429, format!("{{\"error\":{{\"code\":1,\"message\":\"{quote}\",\"data\":\"{quote}\"}},\"id\":null}}")),
         n => panic!("request {n}"),
     });
-    let client = node.client_with(&limits("attempts = 1"), &[config.clone()]);
+    let log = Log::default();
+    let _recording = tracing::subscriber::set_default(log.clone());
+    let client = node.client_with(&limits("attempts = 1"), std::slice::from_ref(&config));
     let mut texts = format!("{config:?} {client:?}");
     for _ in 0..8 {
         let error = client.call::<u64>("m", ()).await.unwrap_err();
@@ -53,6 +91,10 @@ async fn no_error_health_or_debug_output_shows_a_secret_even_if_the_node_quotes_
         texts.push_str(&format!("{error} {error:?}"));
     }
     assert_eq!(node.requests(), 10);
+    let logged = log.0.lock().unwrap().clone();
+    assert!(logged.contains("asking again"), "the log was recorded: {logged}");
+    texts.push_str(&logged);
+    assert_eq!(client.health()[0].throttled, 2, "502 and 429");
     for secret in SECRETS {
         assert!(!texts.contains(secret), "{secret} in {texts}");
     }
