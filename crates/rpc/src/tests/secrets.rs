@@ -5,19 +5,32 @@ use super::{endpoint, limits};
 use crate::RpcError;
 use confirmd_core::{SourceError, SourceErrorKind};
 use serde_json::Value;
+use std::cell::RefCell;
 use std::error::Error;
-use std::sync::{Arc, Mutex};
 
 const SECRETS: [&str; 5] = ["hunter2pw", "SECRETKEY", "tokenvalue", "HEADERKEY", "aHVudGVy"];
 
-/// Records every event and span at every level, except that jsonrpsee traces the results themselves: what a node says as
-/// a result can't be changed.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<String>>);
+thread_local! {
+    static LOGGED: RefCell<String> = const { RefCell::new(String::new()) };
+}
 
-impl tracing::field::Visit for Log {
+/// Records every event and span of its thread at every level, except that jsonrpsee traces the results themselves: what a
+/// node says as a result can't be changed. Global, because a scoped subscriber misses events while other tests run.
+struct Log;
+
+struct Text(String);
+
+impl tracing::field::Visit for Text {
     fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
-        self.0.lock().unwrap().push_str(&format!(" {field}={value:?}"));
+        self.0.push_str(&format!(" {field}={value:?}"));
+    }
+}
+
+impl Text {
+    fn keep(self, target: &str) {
+        if !(target.starts_with("jsonrpsee") && self.0.contains("\"result\"")) {
+            LOGGED.with_borrow_mut(|logged| logged.push_str(&self.0));
+        }
     }
 }
 
@@ -26,20 +39,21 @@ impl tracing::Subscriber for Log {
         true
     }
     fn new_span(&self, span: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-        span.record(&mut self.clone());
+        let mut text = Text(String::new());
+        span.record(&mut text);
+        text.keep("");
         tracing::span::Id::from_u64(1)
     }
     fn record(&self, _: &tracing::span::Id, values: &tracing::span::Record<'_>) {
-        values.record(&mut self.clone());
+        let mut text = Text(String::new());
+        values.record(&mut text);
+        text.keep("");
     }
     fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
     fn event(&self, event: &tracing::Event<'_>) {
-        let one = Self::default();
-        event.record(&mut one.clone());
-        let text = one.0.lock().unwrap().clone();
-        if !(event.metadata().target().starts_with("jsonrpsee") && text.contains("\"result\"")) {
-            self.0.lock().unwrap().push_str(&text);
-        }
+        let mut text = Text(String::new());
+        event.record(&mut text);
+        text.keep(event.metadata().target());
     }
     fn enter(&self, _: &tracing::span::Id) {}
     fn exit(&self, _: &tracing::span::Id) {}
@@ -79,8 +93,7 @@ async fn no_error_health_or_debug_output_shows_a_secret_even_if_the_node_quotes_
         9 => Reply::new(429, format!("{{\"error\":{{\"code\":1,\"message\":\"{quote}\",\"data\":\"{quote}\"}},\"id\":null}}")),
         n => panic!("request {n}"),
     });
-    let log = Log::default();
-    let _recording = tracing::subscriber::set_default(log.clone());
+    tracing::subscriber::set_global_default(Log).unwrap();
     let client = node.client_with(&limits("attempts = 1"), std::slice::from_ref(&config));
     let mut texts = format!("{config:?} {client:?}");
     for _ in 0..8 {
@@ -91,7 +104,7 @@ async fn no_error_health_or_debug_output_shows_a_secret_even_if_the_node_quotes_
         texts.push_str(&format!("{error} {error:?}"));
     }
     assert_eq!(node.requests(), 10);
-    let logged = log.0.lock().unwrap().clone();
+    let logged = LOGGED.take();
     assert!(logged.contains("asking again"), "the log was recorded: {logged}");
     texts.push_str(&logged);
     assert_eq!(client.health()[0].throttled, 2, "502 and 429");
