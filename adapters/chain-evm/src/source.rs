@@ -36,7 +36,7 @@ pub struct EvmSource {
     pub(crate) node: Node,
     pub(crate) clock: Arc<dyn Clock>,
     pace: RangePace,
-    /// The highest tip told to the caller, who chooses spans by it. Zero: none yet.
+    /// The tip last told to the caller, who chooses spans by it. Zero: none yet.
     tip_told: AtomicU64,
     /// Whether the node offers traces, and the connection it was found out on.
     traces: Mutex<Option<(u64, bool)>>,
