@@ -32,7 +32,8 @@ use std::sync::Arc;
 pub const KIND: SinkKind = SinkKind {
     name: "file",
     summary: "appends each event to a JSON Lines file, synced to disk",
-    example: r#"kind = "file"
+    example: r#"[sinks.archive]
+kind = "file"
 path = "./deposits.jsonl"               # its directory must exist
 # timeout = "15s"                       # how long one append may take
 "#,

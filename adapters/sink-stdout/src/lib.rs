@@ -28,7 +28,8 @@ use std::sync::Arc;
 pub const KIND: SinkKind = SinkKind {
     name: "stdout",
     summary: "prints each event as a JSON line on the standard output",
-    example: r#"kind = "stdout"
+    example: r#"[sinks.lines]
+kind = "stdout"
 # timeout = "15s"                       # how long a full pipe may block one call
 "#,
     build,

@@ -155,7 +155,7 @@ async fn the_example_builds_and_unknown_keys_or_a_time_out_of_zero_are_refused_b
         table.remove("kind");
         (KIND.build)(SinkContext { consumer: ConsumerName::new("out").unwrap() }, table)
     };
-    build(KIND.example).unwrap();
+    build(KIND.example.strip_prefix("[sinks.lines]").unwrap()).unwrap();
     assert!(build("tiemout = '1s'").unwrap_err().to_string().contains("tiemout"));
     assert_eq!(build("timeout = '0s'").unwrap_err().key, "timeout");
 }

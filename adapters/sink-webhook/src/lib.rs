@@ -67,7 +67,8 @@ use std::sync::Arc;
 pub const KIND: SinkKind = SinkKind {
     name: "webhook",
     summary: "posts each event, signed (Standard Webhooks), to your own receiver",
-    example: r#"kind = "webhook"
+    example: r#"[sinks.ledger]
+kind = "webhook"
 url = "https://ledger.example/hooks/deposits"    # { env = "NAME" } or { file = "path" } if it holds a key
 secret = { env = "LEDGER_WEBHOOK_SECRET" }       # whsec_ and the base64 of 24 to 64 random bytes
 # secret_previous = { env = "LEDGER_WEBHOOK_SECRET_OLD" }   # while rotating: both sign

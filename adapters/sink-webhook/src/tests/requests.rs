@@ -40,6 +40,18 @@ async fn k2_k4_a_batch_arrives_in_order_as_its_frozen_bytes_over_one_kept_connec
 }
 
 #[tokio::test]
+async fn a_kept_connection_that_the_receiver_closed_meanwhile_costs_no_attempt() {
+    let closing = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+    let mut peer = Peer::start(vec![Answer::Last(closing.into())]).await;
+    let sink = sink(&config(&peer.url()));
+    for n in 1..=3 {
+        sink.deliver(&[delivery(1)]).await.unwrap();
+        peer.closed(n).await;
+    }
+    assert_eq!(peer.seen().len(), 3, "and sends nothing twice");
+}
+
+#[tokio::test]
 async fn k3_a_failure_in_the_middle_accepts_the_exact_prefix_and_sends_nothing_behind_it() {
     let peer = Peer::start(vec![Answer::status(200), Answer::status(202), Answer::status(503)]).await;
     let batch: Vec<_> = (0..5).map(delivery).collect();

@@ -6,8 +6,10 @@ use confirmd_core::{
     DepositKey, Epoch, Event, EventId, Height, HumanDuration, Payment, Position, SecretSource, Sequence, Sink, SinkContext,
     SystemClock, Timestamp, Transfer, TxId,
 };
+use std::cell::RefCell;
 use std::io::Write;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,11 +27,19 @@ impl Clock for Still {
     }
 }
 
-/// A file with this content, kept until the process ends.
-pub(crate) fn file(content: &str) -> std::path::PathBuf {
+thread_local! {
+    /// The files of the test that runs on this thread.
+    static FILES: RefCell<Vec<tempfile::TempPath>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A file with this content, removed with the test's thread.
+pub(crate) fn file(content: &str) -> PathBuf {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(content.as_bytes()).unwrap();
-    file.into_temp_path().keep().unwrap()
+    let kept = file.into_temp_path();
+    let path = kept.to_path_buf();
+    FILES.with_borrow_mut(|files| files.push(kept));
+    path
 }
 
 pub(crate) fn config(url: &str) -> WebhookConfig {
@@ -102,7 +112,8 @@ pub(crate) fn delivery(n: u32) -> Delivery {
 
 #[test]
 fn the_example_builds_once_its_secret_exists() {
-    let example = KIND.example.replace(r#"{ env = "LEDGER_WEBHOOK_SECRET" }"#, &format!("{{ file = {:?} }}", file(SECRET)));
+    let own = KIND.example.strip_prefix("[sinks.ledger]").unwrap();
+    let example = own.replace(r#"{ env = "LEDGER_WEBHOOK_SECRET" }"#, &format!("{{ file = {:?} }}", file(SECRET)));
     build(&example).unwrap();
 }
 
