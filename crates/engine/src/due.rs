@@ -80,6 +80,9 @@ impl DueIndex {
             Some(Slot::Mark(tag, height)) => {
                 if let Some(keys) = self.by_mark.get_mut(&tag) {
                     keys.remove(&(height, key.clone()));
+                    if keys.is_empty() {
+                        self.by_mark.remove(&tag);
+                    }
                 }
             }
             None => {}

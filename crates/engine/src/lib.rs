@@ -10,6 +10,7 @@ mod due;
 mod fold;
 mod pump;
 mod schedule;
+mod shutdown;
 mod walker;
 mod watcher;
 

@@ -2,6 +2,7 @@
 //! made, so it may be stopped anywhere; what was in flight is handed over again under the same id.
 
 use crate::RetrySchedule;
+use crate::shutdown::stopped;
 use confirmd_core::{
     Attempt, AttemptOutcome, Clock, ConsumerName, DeliverError, Delivery, Outbox, Position, Sink, SinkError, SinkErrorKind,
     StoreError,
@@ -76,10 +77,7 @@ impl Pump {
                     }
                     self.record(all).await?;
                 }
-                stop = shutdown.wait_for(|stop| *stop), if !stopping => {
-                    drop(stop);
-                    stopping = true;
-                }
+                () = stopped(&mut shutdown), if !stopping => stopping = true,
                 () = woken, if !stopping => {}
                 () = tokio::time::sleep(timer) => {}
             }

@@ -4,6 +4,7 @@ use super::command::Command;
 use super::read::{ReadError, Reader, Reading};
 use super::{LastReorg, Phase, WatchError, Watcher, desired};
 use crate::fold::{Observation, fold};
+use crate::shutdown::stopped;
 use confirmd_core::{BlockRef, Change, ChangeSet, EventKind, Halt, HaltReason, Height, SourceError, SourceErrorKind};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -29,14 +30,14 @@ impl Watcher {
         loop {
             let next = tokio::select! {
                 biased;
-                _ = shutdown.wait_for(|stop| *stop) => return Ok(()),
+                () = stopped(&mut shutdown) => return Ok(()),
                 next = self.tick_or_command(&mut commands) => next?,
             };
             let Next::Wait(at_least) = next else { continue };
             let delay = self.deps.source.profile().poll_interval.max(at_least.unwrap_or_default());
             tokio::select! {
                 biased;
-                _ = shutdown.wait_for(|stop| *stop) => return Ok(()),
+                () = stopped(&mut shutdown) => return Ok(()),
                 Some(command) = commands.recv() => self.carry_out(command).await?,
                 () = early.notified() => {}
                 () = sleep(delay) => {}
@@ -47,8 +48,9 @@ impl Watcher {
     /// One tick, whether or not anything is new; for tests and for whoever drives the time themselves.
     pub async fn tick(&mut self) -> Result<(), WatchError> {
         if self.state.halt.is_none() {
-            let read = self.reader().read().await;
-            self.take(read).await?;
+            let connection = self.deps.source.connection();
+            let read = self.reader(connection).read().await;
+            self.take(read, connection).await?;
         }
         Ok(())
     }
@@ -61,25 +63,26 @@ impl Watcher {
             sleep(COMMAND_WAIT).await;
             commands.recv().await
         };
-        let reader = self.reader();
+        let connection = self.deps.source.connection();
+        let reader = self.reader(connection);
         let read = tokio::select! {
             biased;
             read = reader.read() => Ok(read),
             Some(command) = impatient => Err(command),
         };
         match read {
-            Ok(read) => self.take(read).await,
+            Ok(read) => self.take(read, connection).await,
             Err(command) => self.carry_out(command).await.map(|()| Next::AtOnce),
         }
     }
 
-    fn reader(&self) -> Reader<'_> {
+    fn reader(&self, connection: u64) -> Reader<'_> {
         Reader {
             source: self.deps.source.as_ref(),
             store: self.deps.store.as_ref(),
             state: &self.state,
             due: &self.due,
-            identified: self.identified == Some(self.deps.source.connection()),
+            identified: self.identified == Some(connection),
             fork_ripe: self.fork_since.is_some_and(|(since, _)| since.elapsed() >= self.deps.source.profile().fork_grace),
             refold: self.refold,
             span: self.span,
@@ -87,16 +90,20 @@ impl Watcher {
         }
     }
 
-    /// The deciding half of a tick.
-    async fn take(&mut self, read: Result<Reading, ReadError>) -> Result<Next, WatchError> {
+    /// The deciding half of a tick that was read while the source stood at `connection`.
+    async fn take(&mut self, read: Result<Reading, ReadError>, connection: u64) -> Result<Next, WatchError> {
         let reading = match read {
             Ok(reading) => reading,
             Err(ReadError::Store(error)) => return Err(error.into()),
             Err(ReadError::Source(error)) => return self.no_answer(error).await,
         };
         self.unreachable_since = None;
+        if self.deps.source.connection() != connection {
+            // Part of it may come from a node whose network nobody has looked at yet (S1).
+            return Ok(Next::AtOnce);
+        }
         if !matches!(reading, Reading::Halt(_)) {
-            self.identified = Some(self.deps.source.connection());
+            self.identified = Some(connection);
         }
         if !matches!(reading, Reading::ShorterFork { .. }) {
             self.fork_since = None;

@@ -1,0 +1,85 @@
+//! Commands to a running watcher, and to a state without one.
+
+use super::*;
+use confirmd_core::WatchOrigin;
+
+fn new_watch(text: &str) -> NewWatch {
+    NewWatch { address: ScriptedChain::address(text), reference: None, origin: WatchOrigin::Command }
+}
+
+/// Runs the watcher beside the test until the test is done with it.
+struct Running {
+    handle: WatcherHandle,
+    stop: watch::Sender<bool>,
+    task: tokio::task::JoinHandle<Result<(), WatchError>>,
+}
+
+impl Running {
+    fn start(watcher: Watcher) -> Self {
+        let (stop, stopped) = watch::channel(false);
+        Self { handle: watcher.handle(), task: tokio::spawn(watcher.run(stopped)), stop }
+    }
+
+    async fn until_at(&self, block: &BlockRef) {
+        let mut status = self.handle.subscribe();
+        self.handle.wake();
+        status.wait_for(|status| status.trail_tip.as_ref() == Some(block)).await.unwrap();
+    }
+
+    async fn stop(self) {
+        self.stop.send(true).unwrap();
+        self.task.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_address_is_covered_from_the_height_the_answer_names() {
+    let Desk { directory, store, chain, watcher } = Desk::new(1).await;
+    let running = Running::start(watcher);
+    let from = running.handle.add(vec![new_watch("bob")]).await.unwrap();
+    assert_eq!(from, Height(21));
+    let tip = chain.mine([Pay::new("t", "bob", 5)]);
+    running.until_at(&tip).await;
+    assert_eq!(running.handle.remove(vec![ScriptedChain::address("bob"), ScriptedChain::address("carol")]).await.unwrap(), 1);
+    let tip = chain.mine([Pay::new("u", "bob", 5)]);
+    running.until_at(&tip).await;
+    running.stop().await;
+    let watcher = open_watcher(&store, &chain, &["alice"]).await;
+    let desk = Desk { directory, store, chain, watcher };
+    assert_eq!(desk.events().await, [confirmed("t")]);
+}
+
+#[tokio::test]
+async fn the_same_commands_work_on_a_state_that_nobody_runs() {
+    let desk = Desk::new(1).await;
+    let chain_id = desk.watcher.rules.chain.clone();
+    let store: Arc<dyn StateStore> = desk.store.clone();
+    let from = offline::add(store.as_ref(), &chain_id, &[new_watch("bob")]).await.unwrap();
+    assert_eq!(from, Height(21));
+    assert_eq!(offline::remove(store.as_ref(), &chain_id, &[ScriptedChain::address("bob")]).await.unwrap(), 1);
+    let refused = offline::resume(store.as_ref(), &desk.chain, &SystemClock, Resume::default()).await.unwrap_err();
+    assert!(refused.to_string().contains("not halted"), "{refused}");
+}
+
+#[tokio::test]
+async fn an_address_that_left_the_configuration_goes_and_one_added_by_command_stays() {
+    let desk = Desk::new(1).await;
+    let store: Arc<dyn StateStore> = desk.store.clone();
+    offline::add(store.as_ref(), &desk.watcher.rules.chain.clone(), &[new_watch("bob")]).await.unwrap();
+    let chain = desk.chain.clone();
+    let mut desk = desk.restart(chain, &["carol"]).await;
+    desk.tick().await;
+    let watched = |text: &str| desk.watcher.state().watch.get(text.as_bytes()).is_some();
+    assert_eq!((watched("alice"), watched("bob"), watched("carol")), (false, true, true));
+}
+
+#[tokio::test]
+async fn an_address_is_refused_while_no_height_can_be_promised() {
+    let chain = ScriptedChain::new(scripted_profile("desk", 1, 6));
+    let directory = TempDir::new().unwrap();
+    let store = open_store(&directory).await;
+    let watcher = open_watcher(&store, &chain, &[]).await;
+    let mut set = ChangeSet::new(watcher.rules.chain.clone(), watcher.state.version);
+    let refused = command::addition(watcher.state(), &mut set, &[new_watch("bob")]).unwrap_err();
+    assert!(refused.to_string().contains("no first block yet"), "{refused}");
+}
