@@ -80,7 +80,9 @@ fn read_segwit(text: &str, network: &Network) -> Result<Destination, String> {
         _ => None,
     };
     destination.ok_or_else(|| {
-        format!("witness version {version} with a program of this length has no rules yet: anybody could spend what is paid to it")
+        format!(
+            "witness version {version} with a program of this length has no rules yet: anybody could spend what is paid to it"
+        )
     })
 }
 
@@ -89,16 +91,21 @@ fn wrong_checksum_kind(unchecked: &UncheckedHrpstring<'_>) -> Option<&'static st
     let bech32 = unchecked.has_valid_checksum::<bitcoin::bech32::Bech32>();
     let bech32m = unchecked.has_valid_checksum::<bitcoin::bech32::Bech32m>();
     if bech32 {
-        Some("it has the checksum of bech32, and its witness version wants that of bech32m: whoever made it has an error in their software")
+        Some(
+            "it has the checksum of bech32, and its witness version wants that of bech32m: whoever made it has an error in their software",
+        )
     } else if bech32m {
-        Some("it has the checksum of bech32m, and its witness version wants that of bech32: whoever made it has an error in their software")
+        Some(
+            "it has the checksum of bech32m, and its witness version wants that of bech32: whoever made it has an error in their software",
+        )
     } else {
         None
     }
 }
 
 fn read_base58(text: &str, network: &Network) -> Result<Destination, String> {
-    let payload = base58::decode_check(text).map_err(|error| format!("it is mistyped, or of a kind that is not known here: {error}"))?;
+    let payload =
+        base58::decode_check(text).map_err(|error| format!("it is mistyped, or of a kind that is not known here: {error}"))?;
     let (version, hash) = payload.split_first().ok_or("it holds nothing")?;
     let hash: [u8; 20] = hash.try_into().map_err(|_| format!("it holds {} bytes, where an address holds 21", payload.len()))?;
     let versions = network.base58;

@@ -62,7 +62,10 @@ impl<'a> Block<'a> {
             let position = u32::try_from(index).map_err(|_| DecodeError::Block("is larger than 32 bits can count"))?;
             let transaction = Transaction::read(&mut cursor, position, network.mweb, &mut outputs)?;
             if transaction.is_coinbase != (position == 0) {
-                return Err(DecodeError::Transaction { position, problem: "is a coinbase in the wrong place, or is none at the first" });
+                return Err(DecodeError::Transaction {
+                    position,
+                    problem: "is a coinbase in the wrong place, or is none at the first",
+                });
             }
             if transaction.is_hogex {
                 check_hogex(position, count, &outputs)?;

@@ -73,7 +73,10 @@ impl ExtensionBlock {
 
     fn read_kernel(&mut self, cursor: &mut Cursor<'_>) -> Result<(), DecodeError> {
         let features = cursor.u8()?;
-        known(features, KERNEL_FEE | KERNEL_PEG_IN | KERNEL_PEG_OUTS | KERNEL_LOCK_HEIGHT | KERNEL_STEALTH_EXCESS | KERNEL_EXTRA)?;
+        known(
+            features,
+            KERNEL_FEE | KERNEL_PEG_IN | KERNEL_PEG_OUTS | KERNEL_LOCK_HEIGHT | KERNEL_STEALTH_EXCESS | KERNEL_EXTRA,
+        )?;
         if features & KERNEL_FEE != 0 {
             cursor.base128()?;
         }
@@ -125,5 +128,12 @@ fn read_output(cursor: &mut Cursor<'_>) -> Result<(), DecodeError> {
 }
 
 fn known(features: u8, mask: u8) -> Result<(), DecodeError> {
-    if features & !mask == 0 { Ok(()) } else { Err(DecodeError::Block("has an extension block with features that are not known here")) }
+    if features & !mask == 0 {
+        Ok(())
+    } else {
+        Err(DecodeError::Block("has an extension block with features that are not known here"))
+    }
 }
+
+#[cfg(test)]
+mod tests;

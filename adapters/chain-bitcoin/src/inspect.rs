@@ -21,15 +21,19 @@ pub(crate) async fn inspect(node: &Node, network: &Network) -> Result<Vec<Endpoi
     let mut say = |subject: &str, ok: bool, text: String| lines.push(EndpointStatus { subject: subject.to_owned(), ok, text });
 
     let same = genesis.as_deref() == Some(network.genesis) && info.chain == network.node_name;
-    say("network", same, if same {
-        format!("{} (the node calls it {:?})", network.title, info.chain)
-    } else {
-        let found = genesis.as_deref().unwrap_or("none");
-        format!(
-            "the node's network is {:?} with genesis block {found}, not {}; correct network or rpc",
-            info.chain, network.title
-        )
-    });
+    say(
+        "network",
+        same,
+        if same {
+            format!("{} (the node calls it {:?})", network.title, info.chain)
+        } else {
+            let found = genesis.as_deref().unwrap_or("none");
+            format!(
+                "the node's network is {:?} with genesis block {found}, not {}; correct network or rpc",
+                info.chain, network.title
+            )
+        },
+    );
 
     let headers = info.headers.unwrap_or(info.blocks);
     match info.behind(network) {
@@ -39,7 +43,11 @@ pub(crate) async fn inspect(node: &Node, network: &Network) -> Result<Vec<Endpoi
     match (info.pruned, info.prune_height) {
         (false, _) => say("pruning", true, "off: every block can be read".to_owned()),
         (true, Some(height)) => {
-            say("pruning", true, format!("on: blocks below {height} are gone; a rescan or a start below it needs a node with prune=0"));
+            say(
+                "pruning",
+                true,
+                format!("on: blocks below {height} are gone; a rescan or a start below it needs a node with prune=0"),
+            );
         }
         (true, None) => say("pruning", true, "on: old blocks are gone; a rescan of them needs a node with prune=0".to_owned()),
     }

@@ -7,8 +7,8 @@ use bitcoin::BlockHash;
 use bitcoin::block::Header;
 use confirmd_core::{Height, SourceError};
 use confirmd_rpc::{CallError, RpcClient, RpcError};
-use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde::Serialize;
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error, Visitor};
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -32,11 +32,14 @@ pub(crate) struct Node {
     pub(crate) rpc: RpcClient,
     /// The largest of the blocks that came last, in bytes.
     block_bytes: AtomicUsize,
+    /// Calls that the endpoint takes together, as far as it has refused more.
+    calls_at_once: AtomicUsize,
 }
 
 impl Node {
     pub(crate) fn new(rpc: RpcClient) -> Self {
-        Self { rpc, block_bytes: AtomicUsize::new(BLOCK_BYTES_AT_ONCE) }
+        let burst = usize::try_from(rpc.limits().burst().get()).unwrap_or(usize::MAX);
+        Self { rpc, block_bytes: AtomicUsize::new(BLOCK_BYTES_AT_ONCE), calls_at_once: AtomicUsize::new(burst) }
     }
 
     pub(crate) async fn chain_info(&self) -> Result<ChainInfo, SourceError> {
@@ -60,7 +63,7 @@ impl Node {
         let heights = from.0..=to.0.min(HEIGHT_MAX);
         let calls = heights.map(|height| ("getblockhash", [height])).collect();
         let mut hashes = Vec::new();
-        for answer in self.rpc.batch_in_parts::<HexHash>(calls, HASHES_AT_ONCE).await? {
+        for answer in self.ask::<HexHash, _>(calls, HASHES_AT_ONCE).await? {
             match answer {
                 Ok(hash) => hashes.push(hash.0),
                 Err(error) if error.code == OUT_OF_RANGE => break,
@@ -73,7 +76,7 @@ impl Node {
     /// The headers of these blocks, in order; each is the header that was asked for.
     pub(crate) async fn headers(&self, hashes: &[BlockHash]) -> Result<Vec<Header>, SourceError> {
         let calls = hashes.iter().map(|hash| ("getblockheader", (hash.to_string(), false))).collect();
-        let answers = self.rpc.batch_in_parts::<HexHeader>(calls, HASHES_AT_ONCE).await?;
+        let answers = self.ask::<HexHeader, _>(calls, HASHES_AT_ONCE).await?;
         let mut headers = Vec::with_capacity(hashes.len());
         for (answer, hash) in answers.into_iter().zip(hashes) {
             let header = answer.map_err(|error| refused(error, hash, None))?.0;
@@ -94,28 +97,40 @@ impl Node {
         (BLOCK_BYTES_AT_ONCE / expected).clamp(1, BLOCKS_AT_ONCE)
     }
 
-    /// The raw bytes of these blocks, in order. Asks for fewer at a time if they turn out to be too much at once.
+    /// The raw bytes of these blocks, in order.
     pub(crate) async fn blocks(&self, hashes: &[BlockHash]) -> Result<Vec<Vec<u8>>, SourceError> {
+        let calls = hashes.iter().map(|hash| ("getblock", (hash.to_string(), 0u8))).collect();
         let mut blocks: Vec<Vec<u8>> = Vec::with_capacity(hashes.len());
-        let mut at_once = hashes.len().max(1);
-        while let Some(rest) = hashes.get(blocks.len()..).filter(|rest| !rest.is_empty()) {
-            let part = rest.get(..at_once).unwrap_or(rest);
-            let calls = part.iter().map(|hash| ("getblock", (hash.to_string(), 0u8))).collect();
-            match self.rpc.batch::<HexBytes>(calls).await {
-                Ok(answers) => {
-                    for (answer, hash) in answers.into_iter().zip(part) {
-                        match answer {
-                            Ok(bytes) => blocks.push(bytes.0),
-                            Err(error) => return Err(self.block_refused(error, hash).await),
-                        }
-                    }
-                }
-                Err(error) if error.is_range_limit() && part.len() > 1 => at_once = part.len() / 2,
-                Err(error) => return Err(error.into()),
+        for (answer, hash) in self.ask::<HexBytes, _>(calls, BLOCKS_AT_ONCE).await?.into_iter().zip(hashes) {
+            match answer {
+                Ok(bytes) => blocks.push(bytes.0),
+                Err(error) => return Err(self.block_refused(error, hash).await),
             }
         }
         self.block_bytes.store(blocks.iter().map(Vec::len).max().unwrap_or(BLOCK_BYTES_AT_ONCE), Relaxed);
         Ok(blocks)
+    }
+
+    /// Asks in as few requests as the burst, the endpoint and the size of the answers allow; an answer per call, in order.
+    async fn ask<T: DeserializeOwned, P: Serialize + Clone>(
+        &self,
+        calls: Vec<(&'static str, P)>,
+        mut at_once: usize,
+    ) -> Result<Vec<Result<T, CallError>>, RpcError> {
+        let mut answers = Vec::with_capacity(calls.len());
+        while let Some(rest) = calls.get(answers.len()..).filter(|rest| !rest.is_empty()) {
+            let size = at_once.min(self.calls_at_once.load(Relaxed)).max(1);
+            let part = rest.get(..size).unwrap_or(rest);
+            let half = part.len() / 2;
+            match self.rpc.batch(part.to_vec()).await {
+                Ok(some) => answers.extend(some),
+                // An error for the whole batch, instead of one for each call.
+                Err(RpcError::Call(_)) if half > 0 => self.calls_at_once.store(half, Relaxed),
+                Err(error) if half > 0 && error.is_range_limit() => at_once = half,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(answers)
     }
 
     async fn block_refused(&self, error: CallError, hash: &BlockHash) -> SourceError {
@@ -124,7 +139,7 @@ impl Node {
     }
 
     /// Any other method, where the node may not have it.
-    pub(crate) async fn optional<T: serde::de::DeserializeOwned>(&self, method: &'static str, params: impl Serialize) -> Option<T> {
+    pub(crate) async fn optional<T: DeserializeOwned>(&self, method: &'static str, params: impl Serialize) -> Option<T> {
         self.rpc.call(method, params).await.ok()
     }
 }

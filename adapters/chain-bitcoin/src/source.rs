@@ -65,12 +65,20 @@ impl BitcoinSource {
             Some(last) if complete => {
                 Err(SourceError::orphaned(format!("asked for payments up to block {to}, where the node's best chain has {last}")))
             }
-            _ => Err(SourceError::orphaned(format!("asked for payments up to block {to}, which the node's best chain does not reach"))),
+            _ => Err(SourceError::orphaned(format!(
+                "asked for payments up to block {to}, which the node's best chain does not reach"
+            ))),
         }
     }
 
     /// Decodes a block and matches it. Bytes that are not the block are read a second time before it is fatal.
-    async fn match_block(&self, height: Height, hash: &BlockHash, bytes: &[u8], watch: &WatchSet) -> Result<(Header, Vec<Transfer>), SourceError> {
+    async fn match_block(
+        &self,
+        height: Height,
+        hash: &BlockHash,
+        bytes: &[u8],
+        watch: &WatchSet,
+    ) -> Result<(Header, Vec<Transfer>), SourceError> {
         let first = match Block::decode_as(hash, bytes, self.network) {
             Ok(block) => return Ok((block.header, transfers_in(&block, height, &self.coin, watch))),
             Err(error) => error,
@@ -127,7 +135,8 @@ impl ChainSource for BitcoinSource {
     async fn identify(&self) -> Result<ChainId, SourceError> {
         let title = self.network.title;
         let genesis = self.node.hash_at(Height(0)).await?;
-        let genesis = genesis.ok_or_else(|| SourceError::transient("asked the node for its genesis block, and it has none yet"))?;
+        let genesis =
+            genesis.ok_or_else(|| SourceError::transient("asked the node for its genesis block, and it has none yet"))?;
         let mut names_chain = genesis;
         if let Some(fork) = self.network.fork.filter(|_| genesis.to_string() == self.network.genesis) {
             let found = self.node.hash_at(Height(fork.height)).await?.ok_or_else(|| {

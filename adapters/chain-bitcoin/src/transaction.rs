@@ -74,7 +74,10 @@ impl Transaction {
         }
         let is_hogex = flags & FLAG_MWEB != 0;
         if is_hogex && cursor.u8()? != 0 {
-            return Err(DecodeError::Transaction { position, problem: "carries an MWEB part of its own, which belongs into the extension block" });
+            return Err(DecodeError::Transaction {
+                position,
+                problem: "carries an MWEB part of its own, which belongs into the extension block",
+            });
         }
         let lock_time = cursor.take(4)?;
         let txid = if flags == 0 {

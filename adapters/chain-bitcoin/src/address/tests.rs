@@ -48,7 +48,11 @@ fn a15_upper_case_segwit_is_the_same_address_and_mixed_case_is_none() {
     let lower = accept("mainnet", "bc1q60syzaprx43tyh6fhp4wxta4n78sczdrxd26nj");
     assert_eq!(accept("mainnet", "BC1Q60SYZAPRX43TYH6FHP4WXTA4N78SCZDRXD26NJ"), lower);
     assert_eq!(lower.1, "bc1q60syzaprx43tyh6fhp4wxta4n78sczdrxd26nj");
-    for mixed in ["bc1Q60SYZAPRX43TYH6FHP4WXTA4N78SCZDRXD26NJ", "bc1q60syzaprx43tyh6fhp4wxta4n78sczdrxd26nJ", "BC1q60syzaprx43tyh6fhp4wxta4n78sczdrxd26nj"] {
+    for mixed in [
+        "bc1Q60SYZAPRX43TYH6FHP4WXTA4N78SCZDRXD26NJ",
+        "bc1q60syzaprx43tyh6fhp4wxta4n78sczdrxd26nJ",
+        "BC1q60syzaprx43tyh6fhp4wxta4n78sczdrxd26nj",
+    ] {
         assert!(refuse("mainnet", mixed).contains("upper and lower case"), "{}", refuse("mainnet", mixed));
     }
 }

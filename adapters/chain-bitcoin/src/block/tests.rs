@@ -14,7 +14,12 @@ fn tx(previous: OutPoint, witness: bool, outputs: Vec<(u64, Vec<u8>)>) -> Tx {
     Tx {
         version: transaction::Version::TWO,
         lock_time: absolute::LockTime::ZERO,
-        input: vec![TxIn { previous_output: previous, script_sig: ScriptBuf::from_bytes(vec![0x51, 0xff, 0x00]), sequence: Sequence::MAX, witness }],
+        input: vec![TxIn {
+            previous_output: previous,
+            script_sig: ScriptBuf::from_bytes(vec![0x51, 0xff, 0x00]),
+            sequence: Sequence::MAX,
+            witness,
+        }],
         output: outputs
             .into_iter()
             .map(|(value, script)| TxOut { value: Amount::from_sat(value), script_pubkey: ScriptBuf::from_bytes(script) })
@@ -67,7 +72,9 @@ fn agrees(block: &bitcoin::Block, decoded: &Block<'_>) {
     assert_eq!(decoded.txids, block.txdata.iter().map(|tx| tx.compute_txid()).collect::<Vec<_>>());
     let theirs: Vec<_> = (0u32..)
         .zip(&block.txdata)
-        .flat_map(|(position, tx)| (0u32..).zip(&tx.output).map(move |(vout, out)| (position, vout, out.value.to_sat(), out.script_pubkey.as_bytes())))
+        .flat_map(|(position, tx)| {
+            (0u32..).zip(&tx.output).map(move |(vout, out)| (position, vout, out.value.to_sat(), out.script_pubkey.as_bytes()))
+        })
         .collect();
     let ours: Vec<_> = decoded.outputs.iter().map(|o| (o.position, o.vout, o.value, o.script)).collect();
     assert_eq!(ours, theirs);

@@ -17,7 +17,13 @@ fn watch(destinations: &[Destination]) -> WatchSet {
     let mut watch = WatchSet::default();
     for destination in destinations {
         let address = Address::new(destination.script(), destination.text(network()));
-        watch.put_address(WatchEntry { address, reference: None, from: Height(0), origin: WatchOrigin::Command, state: WatchState::Watching });
+        watch.put_address(WatchEntry {
+            address,
+            reference: None,
+            from: Height(0),
+            origin: WatchOrigin::Command,
+            state: WatchState::Watching,
+        });
     }
     watch
 }
@@ -95,4 +101,15 @@ fn hashes_of_blocks_are_shown_as_nodes_print_them() {
     assert_eq!(transfers[0].block.hash.as_str(), header.block_hash().to_string());
     assert_eq!(transfers[0].block_time, Some(Timestamp::from_seconds(0x0101_0101)));
     assert!(transfers[0].payment.address.as_str().starts_with('M'));
+}
+
+#[test]
+fn a39_bytes_that_are_no_text_are_never_read_as_text() {
+    let script = Destination::P2wpkh([0xff; 20]).script();
+    let watch = watch(&[Destination::P2wpkh([0xff; 20])]);
+    let outputs = [(0, 0, 7, script.as_slice()), (0, 1, 7, &[0x6a, 0x04, 0xff, 0xfe, 0x00, 0x0a])];
+    let transfers = transfers_in(&block(&outputs, None), Height(9), &network().coin(), &watch);
+    let texts = transfers.iter().flat_map(|t| [t.key.tx_id.as_str(), t.payment.address.as_str(), t.block.hash.as_str()]);
+    assert!(texts.into_iter().all(|text| text.bytes().all(|b| b.is_ascii_alphanumeric())));
+    assert_eq!((transfers.len(), &transfers[0].from, &transfers[0].payment.memo), (1, &None, &None));
 }
