@@ -40,7 +40,7 @@ impl Operator for Recorder {
             reported: 2,
             watched: 3,
             last_reorg: None,
-            since: None,
+            updated_at: None,
         };
         Ok(Status {
             version: "1".into(),

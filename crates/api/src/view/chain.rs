@@ -81,8 +81,8 @@ pub struct ChainView {
     pub watched: u64,
     /// The last reorg followed since the start.
     pub last_reorg: Option<ReorgView>,
-    /// When the phase last changed.
-    pub since: Option<String>,
+    /// When this was last written.
+    pub updated_at: Option<String>,
 }
 
 /// How to resume a halted chain.

@@ -1,0 +1,396 @@
+//! The command line.
+
+use crate::config::LogFormat;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use confirmd_core::{ChainName, ConsumerName, DeliveryState, DepositState, EventId};
+use std::path::PathBuf;
+
+/// Version and the source's revision.
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("CONFIRMD_REVISION"), ")");
+
+/// Watches your own nodes and tells your systems about every deposit exactly once.
+#[derive(Debug, Parser)]
+#[command(name = "confirmd", version = VERSION, about, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    /// The configuration file.
+    #[arg(long, short, global = true, env = "CONFIRMD_CONFIG", default_value = "confirmd.toml", value_name = "FILE")]
+    pub config: PathBuf,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Write a commented configuration to begin with.
+    Init(InitArgs),
+    /// Check the configuration, the state, every node and every sink, and say what to do.
+    Check(CheckArgs),
+    /// Watch the chains and deliver events, until SIGTERM or Ctrl-C.
+    Run(RunArgs),
+    /// Watched addresses.
+    #[command(subcommand)]
+    Watch(WatchCommand),
+    /// How every chain and consumer stands.
+    Status(JsonFlag),
+    /// List deposits, newest first.
+    Deposits(DepositsArgs),
+    /// Events on their way to consumers.
+    #[command(subcommand)]
+    Deliveries(DeliveriesCommand),
+    /// Consumers: the configured sinks and their records.
+    #[command(subcommand)]
+    Consumer(ConsumerCommand),
+    /// Chains.
+    #[command(subcommand)]
+    Chain(ChainCommand),
+    /// The kinds of chains and sinks this binary knows; with a name, its example configuration.
+    Kinds(KindsArgs),
+    /// Show what confirmd does on two chains that run in this process. Needs nothing installed.
+    #[cfg(feature = "demo")]
+    Demo(crate::demo::DemoArgs),
+}
+
+/// Machine-readable output.
+#[derive(Debug, Args)]
+pub(crate) struct JsonFlag {
+    /// JSON: one object, or one object a line for lists.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `init`
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// Replace the file if it exists.
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// `check`
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// Machine-readable output.
+    #[command(flatten)]
+    pub json: JsonFlag,
+}
+
+/// `run`
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// Make the state if its folder has none. Without it a missing state is an error: a container started without its
+    /// volume must not begin silently at the tip.
+    #[arg(long)]
+    pub init: bool,
+    /// How log lines look; otherwise `[log] format`.
+    #[arg(long, value_enum)]
+    pub log_format: Option<LogFormat>,
+    /// No progress bars, also on a terminal.
+    #[arg(long)]
+    pub no_progress: bool,
+}
+
+/// `watch`
+#[derive(Debug, Subcommand)]
+pub(crate) enum WatchCommand {
+    /// Watch an address from the next block on.
+    Add {
+        /// The chain's name in the configuration.
+        chain: ChainName,
+        /// The address.
+        address: String,
+        /// Your own label; stands in every event of the address.
+        #[arg(long)]
+        reference: Option<String>,
+        /// Machine-readable output.
+        #[command(flatten)]
+        json: JsonFlag,
+    },
+    /// Take no new deposits to addresses; what is held for them still ends.
+    Remove {
+        /// The chain's name in the configuration.
+        chain: ChainName,
+        /// The addresses.
+        #[arg(required = true)]
+        addresses: Vec<String>,
+    },
+    /// List watched addresses.
+    List {
+        /// Only of this chain.
+        #[arg(long)]
+        chain: Option<ChainName>,
+        /// Paging and output.
+        #[command(flatten)]
+        list: ListArgs,
+    },
+    /// Watch the addresses of a file (JSON Lines or CSV: chain, address, reference, from_height), all or none.
+    Import {
+        /// The file; `-` reads stdin.
+        file: PathBuf,
+        /// Machine-readable output.
+        #[command(flatten)]
+        json: JsonFlag,
+    },
+}
+
+/// How much of a list, and in which form.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// At most so many.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    pub limit: u32,
+    /// Everything there is.
+    #[arg(long, conflicts_with = "limit")]
+    pub all: bool,
+    /// Machine-readable output.
+    #[command(flatten)]
+    pub json: JsonFlag,
+}
+
+/// `deposits`
+#[derive(Debug, Args)]
+pub(crate) struct DepositsArgs {
+    /// Only of this chain.
+    #[arg(long)]
+    pub chain: Option<ChainName>,
+    /// Only to this address.
+    #[arg(long)]
+    pub address: Option<String>,
+    /// Only with this label.
+    #[arg(long)]
+    pub reference: Option<String>,
+    /// Only in this state.
+    #[arg(long, value_enum)]
+    pub state: Option<DepositStateArg>,
+    /// Only of this transaction.
+    #[arg(long = "tx", value_name = "TX_ID")]
+    pub tx_id: Option<String>,
+    /// Paging and output.
+    #[command(flatten)]
+    pub list: ListArgs,
+}
+
+/// Where a deposit is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DepositStateArg {
+    /// Seen, not deep enough.
+    Pending,
+    /// Reported, revertible.
+    Confirmed,
+    /// Reported and final.
+    Settled,
+    /// Was pending in a block that left the best chain.
+    Orphaned,
+    /// Was reported, then taken back.
+    Reverted,
+}
+
+impl From<DepositStateArg> for DepositState {
+    fn from(arg: DepositStateArg) -> Self {
+        match arg {
+            DepositStateArg::Pending => Self::Pending,
+            DepositStateArg::Confirmed => Self::Confirmed,
+            DepositStateArg::Settled => Self::Settled,
+            DepositStateArg::Orphaned => Self::Orphaned,
+            DepositStateArg::Reverted => Self::Reverted,
+        }
+    }
+}
+
+/// `deliveries`
+#[derive(Debug, Subcommand)]
+pub(crate) enum DeliveriesCommand {
+    /// List undelivered and skipped deliveries; of an event, delivered ones too.
+    List {
+        /// Only this consumer's.
+        #[arg(long)]
+        consumer: Option<ConsumerName>,
+        /// Only in this state.
+        #[arg(long, value_enum)]
+        state: Option<DeliveryStateArg>,
+        /// Only of this event.
+        #[arg(long)]
+        event: Option<EventId>,
+        /// Paging and output.
+        #[command(flatten)]
+        list: ListArgs,
+    },
+    /// Show one event: its body, its deliveries and every failed attempt.
+    Show {
+        /// The event.
+        event: EventId,
+        /// Machine-readable output.
+        #[command(flatten)]
+        json: JsonFlag,
+    },
+    /// Queue events again with fresh attempts, each with what waits behind it.
+    #[command(group = clap::ArgGroup::new("which").required(true))]
+    Requeue {
+        /// The consumer.
+        consumer: ConsumerName,
+        /// The events.
+        #[arg(group = "which")]
+        events: Vec<EventId>,
+        /// Every dead letter of the consumer.
+        #[arg(long, group = "which")]
+        all_dead: bool,
+    },
+    /// Give one undelivered event up for a consumer, on record.
+    Skip {
+        /// The consumer.
+        consumer: ConsumerName,
+        /// The event.
+        event: EventId,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+/// Where a delivery is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DeliveryStateArg {
+    /// Waits for its first attempt, or behind an earlier event of its key.
+    Queued,
+    /// Waits for another attempt.
+    Retrying,
+    /// Accepted by the sink.
+    Delivered,
+    /// Every attempt failed.
+    Dead,
+    /// Behind a dead one of its key.
+    Blocked,
+    /// Given up.
+    Skipped,
+}
+
+impl From<DeliveryStateArg> for DeliveryState {
+    fn from(arg: DeliveryStateArg) -> Self {
+        match arg {
+            DeliveryStateArg::Queued => Self::Queued,
+            DeliveryStateArg::Retrying => Self::Retrying,
+            DeliveryStateArg::Delivered => Self::Delivered,
+            DeliveryStateArg::Dead => Self::Dead,
+            DeliveryStateArg::Blocked => Self::Blocked,
+            DeliveryStateArg::Skipped => Self::Skipped,
+        }
+    }
+}
+
+/// `consumer`
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConsumerCommand {
+    /// List consumers.
+    List(JsonFlag),
+    /// Stop attempts. Loses nothing.
+    Pause {
+        /// The consumer.
+        consumer: ConsumerName,
+        /// Shown wherever the consumer is.
+        #[arg(long)]
+        why: Option<String>,
+    },
+    /// Go on.
+    Resume {
+        /// The consumer.
+        consumer: ConsumerName,
+    },
+    /// Move a consumer's records to a new name. The instance must be stopped.
+    Rename {
+        /// The name it has.
+        from: ConsumerName,
+        /// The name it gets.
+        to: ConsumerName,
+    },
+    /// Delete a consumer's records, undelivered events included. The instance must be stopped.
+    Purge {
+        /// The consumer.
+        consumer: ConsumerName,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+/// `chain`
+#[derive(Debug, Subcommand)]
+pub(crate) enum ChainCommand {
+    /// Resume a halted chain.
+    Resume {
+        /// The chain's name in the configuration.
+        chain: ChainName,
+        /// Accept a reorg below the floor: anchor again, take back what was reported above it, list what was settled.
+        #[arg(long)]
+        accept_reorg: bool,
+        /// Take back settled deposits above the accepted reorg, too.
+        #[arg(long, requires = "accept_reorg")]
+        revert_settled: bool,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+        /// Machine-readable output.
+        #[command(flatten)]
+        json: JsonFlag,
+    },
+}
+
+/// `kinds`
+#[derive(Debug, Args)]
+pub(crate) struct KindsArgs {
+    /// Print this kind's example configuration.
+    pub name: Option<String>,
+    /// Machine-readable output.
+    #[command(flatten)]
+    pub json: JsonFlag,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_commands_of_the_documentation_parse() {
+        for line in [
+            "run --config x.toml --init",
+            "-c x.toml check --json",
+            "watch add bitcoin bc1q --reference customer-42",
+            "watch remove bitcoin a b",
+            "watch list --chain bitcoin --all --json",
+            "watch import list.csv",
+            "deposits --state confirmed --tx 0xab --limit 5",
+            "deliveries list --consumer ledger --state dead",
+            "deliveries requeue ledger --all-dead",
+            "deliveries requeue ledger evt_00000000000000000000000000000000",
+            "deliveries skip ledger evt_00000000000000000000000000000000 --yes",
+            "consumer rename a b",
+            "consumer purge a --yes",
+            "chain resume bitcoin --accept-reorg --revert-settled --yes",
+            "kinds webhook",
+        ] {
+            let parsed = Cli::try_parse_from(std::iter::once("confirmd").chain(line.split(' ')));
+            assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+        }
+        for line in [
+            "deliveries requeue ledger",
+            "deliveries requeue ledger --all-dead evt_00000000000000000000000000000000",
+            "deliveries show 17",
+            "chain resume bitcoin --revert-settled",
+            "consumer pause LEDGER",
+        ] {
+            assert!(Cli::try_parse_from(std::iter::once("confirmd").chain(line.split(' '))).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_version_shows_the_sources_revision() {
+        assert_eq!(VERSION, format!("{} ({})", env!("CARGO_PKG_VERSION"), env!("CONFIRMD_REVISION")));
+    }
+}

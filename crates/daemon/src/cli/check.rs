@@ -1,0 +1,157 @@
+//! `confirmd check`: one line per thing, with what to do about it.
+
+use super::{chain_of, print};
+use crate::config::{ChainConfig, Config, ConfigFile, SinkConfig};
+use confirmd_api::Client;
+use confirmd_api::client::Found;
+use confirmd_core::{EndpointStatus, Registry, SinkErrorKind};
+use confirmd_store_sled::SledStore;
+use serde::Serialize;
+use std::io::IsTerminal;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// A node or sink that takes longer is as good as down.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// How a thing is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Verdict {
+    Ok,
+    Warn,
+    Fail,
+}
+
+/// One checked thing.
+#[derive(Debug, Clone, Serialize)]
+struct Finding {
+    verdict: Verdict,
+    subject: String,
+    text: String,
+}
+
+impl Finding {
+    fn new(verdict: Verdict, subject: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { verdict, subject: subject.into(), text: text.into() }
+    }
+}
+
+/// Exits with 1 if anything would keep an instance from doing its job.
+pub(super) async fn run(file: &Path, json: bool, registry: &Registry) -> anyhow::Result<ExitCode> {
+    let (config, findings) = configuration(file, registry);
+    let mut failed = show(&findings, json)?;
+    if let Some(config) = config {
+        failed |= show(&[state(&config).await], json)?;
+        let chains = futures::future::join_all(config.chains.iter().map(chain));
+        let sinks = futures::future::join_all(config.sinks.iter().map(sink));
+        let (chains, sinks) = futures::join!(chains, sinks);
+        for findings in chains {
+            failed |= show(&findings, json)?;
+        }
+        failed |= show(&sinks, json)?;
+    }
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn show(findings: &[Finding], json: bool) -> anyhow::Result<bool> {
+    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    for finding in findings {
+        if json {
+            print::json(finding)?;
+            continue;
+        }
+        let (word, code) = match finding.verdict {
+            Verdict::Ok => ("ok  ", "32"),
+            Verdict::Warn => ("warn", "33"),
+            Verdict::Fail => ("FAIL", "31"),
+        };
+        let word = if colour { format!("\u{1b}[{code}m{word}\u{1b}[0m") } else { word.to_owned() };
+        print::line(&format!("{word}  {}: {}", finding.subject, finding.text));
+    }
+    Ok(findings.iter().any(|finding| finding.verdict == Verdict::Fail))
+}
+
+fn configuration(path: &Path, registry: &Registry) -> (Option<Config>, Vec<Finding>) {
+    let built = ConfigFile::read(path).and_then(|file| Config::build(file, registry));
+    let config = match built {
+        Ok(config) => config,
+        Err(faults) => {
+            let lines = faults.to_string();
+            return (None, lines.lines().map(|line| Finding::new(Verdict::Fail, "configuration", line)).collect());
+        }
+    };
+    let text = format!("{}: {} chains, {} sinks", path.display(), config.chains.len(), config.sinks.len());
+    let mut findings = vec![Finding::new(Verdict::Ok, "configuration", text)];
+    if config.chains.is_empty() {
+        findings.push(Finding::new(Verdict::Fail, "chains", "none is configured; `confirmd kinds` shows examples"));
+    }
+    if config.sinks.is_empty() {
+        findings.push(Finding::new(Verdict::Warn, "sinks", "none is configured: deposits are recorded, nobody is told"));
+    }
+    (Some(config), findings)
+}
+
+async fn state(config: &Config) -> Finding {
+    let path = &config.file.state.path;
+    let shown = path.display();
+    if let Found::Running(client) = Client::find(path).await {
+        let text = format!("{shown} is in use by the instance at {}", client.address());
+        return Finding::new(Verdict::Ok, "state", text);
+    }
+    if !SledStore::is_initialised(path) {
+        let text = format!("{shown} is not initialised: right before the first `confirmd run --init`, wrong after it (is a volume missing?)");
+        return Finding::new(Verdict::Warn, "state", text);
+    }
+    let opened = match crate::run::open_state(path, false).await {
+        Ok(store) => store,
+        Err(error) => return Finding::new(Verdict::Fail, "state", format!("{error:#}")),
+    };
+    match crate::run::state_problems(config, &crate::operator::Stores::of(opened.clone())).await {
+        Err(error) => Finding::new(Verdict::Fail, "state", format!("{error:#}")),
+        Ok(()) => Finding::new(Verdict::Ok, "state", format!("{shown} opens, store {}", opened.instance())),
+    }
+}
+
+async fn chain(chain: &ChainConfig) -> Vec<Finding> {
+    let subject = |what: &str| format!("{} {what}", chain.name);
+    let profile = chain.source.profile();
+    let mut findings = Vec::new();
+    match tokio::time::timeout(LIMIT, chain.source.identify()).await {
+        Ok(Ok(id)) if id == profile.chain => {
+            findings.push(Finding::new(Verdict::Ok, subject("network"), format!("the node serves {id}")));
+        }
+        Ok(Ok(id)) => {
+            let text = format!("the node serves {id}, the configuration says {}; point `chains.{}.rpc` at the right node", profile.chain, chain.name);
+            findings.push(Finding::new(Verdict::Fail, subject("network"), text));
+        }
+        Ok(Err(error)) => findings.push(Finding::new(Verdict::Fail, subject("network"), chain_of(&error))),
+        Err(_) => findings.push(Finding::new(Verdict::Fail, subject("network"), format!("no answer within {LIMIT:?}; is the node up?"))),
+    }
+    match tokio::time::timeout(LIMIT, chain.source.inspect()).await {
+        Ok(Ok(statuses)) => findings.extend(statuses.into_iter().map(|EndpointStatus { subject: what, ok, text }| {
+            Finding::new(if ok { Verdict::Ok } else { Verdict::Warn }, subject(&what), text)
+        })),
+        Ok(Err(error)) => findings.push(Finding::new(Verdict::Fail, subject("node"), chain_of(&error))),
+        Err(_) => findings.push(Finding::new(Verdict::Fail, subject("node"), format!("no answer within {LIMIT:?}"))),
+    }
+    // One failure said twice helps nobody.
+    findings.dedup_by(|second, first| second.verdict == Verdict::Fail && first.verdict == Verdict::Fail && first.text == second.text);
+    findings
+}
+
+async fn sink(sink: &SinkConfig) -> Finding {
+    let subject = format!("{} sink", sink.name());
+    match tokio::time::timeout(LIMIT, sink.sink.check()).await {
+        Ok(Ok(())) => Finding::new(Verdict::Ok, subject, format!("{} is ready", sink.kind)),
+        Ok(Err(error)) => {
+            let note = match error.kind {
+                SinkErrorKind::Fatal => "`confirmd run` refuses to start with it",
+                SinkErrorKind::Transient { .. } | SinkErrorKind::Rejected { .. } => "events would wait on disk",
+            };
+            Finding::new(Verdict::Fail, subject, format!("{}; {note}", chain_of(&error)))
+        }
+        Err(_) => Finding::new(Verdict::Fail, subject, format!("no answer within {LIMIT:?}; events would wait on disk")),
+    }
+}

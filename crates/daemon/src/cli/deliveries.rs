@@ -1,0 +1,100 @@
+//! `confirmd deliveries`
+
+use super::args::DeliveriesCommand;
+use super::table::or_dash;
+use super::{ask, print, table};
+use confirmd_api::Operator;
+use confirmd_api::view::{DeliveryDetail, DeliveryQuery, DeliveryView, Requeue};
+
+pub(super) async fn run(operator: &dyn Operator, command: DeliveriesCommand) -> anyhow::Result<()> {
+    match command {
+        DeliveriesCommand::List { consumer, state, event, list } => {
+            let query = DeliveryQuery { consumer, state: state.map(Into::into), event, after: None, limit: None };
+            self::list(operator, query, list.limit, list.all, list.json.json).await
+        }
+        DeliveriesCommand::Show { event, json } => {
+            let detail = operator.delivery(&event).await?;
+            if json.json { print::json(&detail) } else { show(&detail) }
+        }
+        DeliveriesCommand::Requeue { consumer, events, all_dead } => {
+            let queued = operator.requeue(&consumer, Requeue { events, all_dead }).await?;
+            print::line(&format!("{} deliveries to {consumer} are queued again with fresh attempts", queued.count));
+            Ok(())
+        }
+        DeliveriesCommand::Skip { consumer, event, yes } => {
+            ask::confirm(&format!("{consumer} will never be told of {event}"), yes)?;
+            operator.skip(&consumer, &event).await?;
+            print::line(&format!("{event} is given up for {consumer}, on record; what waited behind it goes on"));
+            Ok(())
+        }
+    }
+}
+
+async fn list(operator: &dyn Operator, mut query: DeliveryQuery, limit: u32, all: bool, json: bool) -> anyhow::Result<()> {
+    let mut left = limit;
+    let mut rows = Vec::new();
+    loop {
+        query.limit = Some(if all { 1_000 } else { left });
+        let page = operator.deliveries(&query).await?;
+        left = left.saturating_sub(u32::try_from(page.items.len()).unwrap_or(u32::MAX));
+        for item in &page.items {
+            if json { print::json(item)? } else { rows.push(row(item)) }
+        }
+        query.after = page.next;
+        if query.after.is_none() || (!all && left == 0) {
+            break;
+        }
+    }
+    if !json {
+        let head = ["consumer", "event", "kind", "seq", "state", "attempts", "next attempt", "last failure"];
+        print::line(&table::render(&head, &rows));
+        super::deposits::more(query.after.is_some());
+    }
+    Ok(())
+}
+
+fn word<T: serde::Serialize>(value: T) -> String {
+    or_dash(serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)))
+}
+
+fn row(item: &DeliveryView) -> Vec<String> {
+    let failure = item.last_attempt.as_ref().map(|attempt| match attempt.status {
+        Some(status) => format!("{status} {}", attempt.error),
+        None => attempt.error.clone(),
+    });
+    let behind = item.blocked_by.as_ref().map(|event| format!("behind {event}"));
+    vec![
+        item.consumer.to_string(),
+        item.event.to_string(),
+        word(item.kind),
+        item.sequence.to_string(),
+        word(item.state),
+        item.attempts.to_string(),
+        or_dash(item.next_attempt_at.as_ref()),
+        or_dash(failure.or(behind)),
+    ]
+}
+
+fn show(detail: &DeliveryDetail) -> anyhow::Result<()> {
+    let body = match &detail.body {
+        Some(body) => serde_json::to_string_pretty(&serde_json::from_str::<serde_json::Value>(body.get())?)?,
+        None => "the body is older than `state.history`".to_owned(),
+    };
+    print::line(&body);
+    for one in &detail.deliveries {
+        let delivery = &one.delivery;
+        print::line("");
+        print::line(&format!("{}: {}, {} attempts", delivery.consumer, word(delivery.state), delivery.attempts));
+        if let Some(event) = &delivery.blocked_by {
+            print::line(&format!("  waits behind {event}"));
+        }
+        if let Some(at) = &delivery.next_attempt_at {
+            print::line(&format!("  next attempt at {at}"));
+        }
+        for attempt in &one.failed {
+            let status = attempt.status.map(|status| format!(" ({status})")).unwrap_or_default();
+            print::line(&format!("  attempt {} at {}{status}: {}", attempt.number, attempt.at, attempt.error));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! The command line: reads it, does what it says, prints what came of it.
+
+mod args;
+mod ask;
+mod chain;
+mod check;
+mod consumer;
+mod deliveries;
+mod deposits;
+mod init;
+mod kinds;
+mod open;
+mod print;
+mod status;
+mod table;
+mod watch;
+
+pub(crate) use args::{Cli, Command, RunArgs, VERSION};
+
+use clap::Parser;
+use confirmd_core::Registry;
+use std::process::ExitCode;
+
+/// The whole main function around a registry of kinds: parses the command line, runs the command, prints errors with
+/// their causes. 0 is success, 1 a failure, 2 a wrong command line.
+pub fn run(registry: Registry) -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&anyhow::Error::new(error).context("the runtime can't start")),
+    };
+    let code = runtime.block_on(dispatch(cli, &registry)).unwrap_or_else(|error| failed(&error));
+    // A stuck resolver or disk must not hold the process; whatever was to be kept is on disk.
+    runtime.shutdown_timeout(std::time::Duration::from_secs(2));
+    code
+}
+
+async fn dispatch(cli: Cli, registry: &Registry) -> anyhow::Result<ExitCode> {
+    let file = cli.config;
+    match cli.command {
+        Command::Init(args) => init::run(&file, args.force, registry)?,
+        Command::Check(args) => return check::run(&file, args.json.json, registry).await,
+        Command::Run(args) => return crate::run::run(&file, &args, registry).await,
+        Command::Kinds(args) => kinds::run(args.name.as_deref(), args.json.json, registry)?,
+        #[cfg(feature = "demo")]
+        Command::Demo(args) => return crate::demo::run(args).await,
+        Command::Watch(command) => watch::run(open::operator(&file, registry).await?.as_ref(), command).await?,
+        Command::Status(args) => status::run(open::operator(&file, registry).await?.as_ref(), args.json).await?,
+        Command::Deposits(args) => deposits::run(open::operator(&file, registry).await?.as_ref(), args).await?,
+        Command::Deliveries(command) => deliveries::run(open::operator(&file, registry).await?.as_ref(), command).await?,
+        Command::Consumer(command) => consumer::run(open::operator(&file, registry).await?.as_ref(), command).await?,
+        Command::Chain(command) => chain::run(open::operator(&file, registry).await?.as_ref(), command).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn failed(error: &anyhow::Error) -> ExitCode {
+    print::to_stderr(&format!("error: {error:#}"));
+    ExitCode::FAILURE
+}
+
+/// An error and its causes on one line.
+pub(crate) fn chain_of(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text = format!("{text}: {cause}");
+        next = cause.source();
+    }
+    text
+}

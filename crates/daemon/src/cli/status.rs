@@ -1,0 +1,52 @@
+//! `confirmd status`
+
+use super::table::or_dash;
+use super::{consumer, print, table};
+use confirmd_api::Operator;
+use confirmd_api::view::ChainView;
+
+pub(super) async fn run(operator: &dyn Operator, json: bool) -> anyhow::Result<()> {
+    let status = operator.status().await?;
+    if json {
+        return print::json(&status);
+    }
+    let since = status.started_at.as_ref().map(|at| format!("runs since {at}"));
+    print::line(&format!(
+        "confirmd {} ({}), state {} of epoch {}: {}",
+        status.version,
+        status.revision,
+        status.state,
+        status.epoch,
+        since.unwrap_or_else(|| "no instance runs".to_owned())
+    ));
+    print::line("");
+    let rows: Vec<_> = status.chains.iter().map(row).collect();
+    print::line(&table::render(&["chain", "phase", "height", "node's tip", "floor", "watched", "pending", "reported"], &rows));
+    for chain in &status.chains {
+        if let Some(detail) = &chain.detail {
+            print::line(&format!("{}: {detail}", chain.name));
+        }
+        if let Some(reorg) = &chain.last_reorg {
+            print::line(&format!(
+                "{}: last reorg at {}: {} blocks above {} were replaced, {} deposits taken back",
+                chain.name, reorg.at, reorg.orphaned, reorg.ancestor, reorg.reverted
+            ));
+        }
+    }
+    print::line("");
+    print::line(&consumer::render(&status.consumers));
+    Ok(())
+}
+
+fn row(chain: &ChainView) -> Vec<String> {
+    vec![
+        chain.name.to_string(),
+        chain.phase.as_str().to_owned(),
+        or_dash(chain.tip.as_ref().map(|tip| tip.height)),
+        or_dash(chain.source_tip.as_ref().map(|tip| tip.height)),
+        or_dash(chain.floor),
+        chain.watched.to_string(),
+        chain.pending.to_string(),
+        chain.reported.to_string(),
+    ]
+}

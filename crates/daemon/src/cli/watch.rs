@@ -1,0 +1,84 @@
+//! `confirmd watch`
+
+use super::args::WatchCommand;
+use super::table::{or_dash, render};
+use super::print;
+use anyhow::Context as _;
+use confirmd_api::view::{WatchAdded, WatchQuery, WatchRequest, Watched};
+use confirmd_api::{Operator, import};
+use std::io::Read;
+use std::path::Path;
+
+pub(super) async fn run(operator: &dyn Operator, command: WatchCommand) -> anyhow::Result<()> {
+    match command {
+        WatchCommand::Add { chain, address, reference, json } => {
+            let entry = WatchRequest { chain, address, reference: reference.map(Into::into), line: None };
+            show_added(&operator.watch_add(vec![entry]).await?, json.json)
+        }
+        WatchCommand::Remove { chain, addresses } => {
+            let asked = addresses.len();
+            let removed = operator.watch_remove(&chain, addresses).await?;
+            print::line(&format!("{} of {asked} addresses were watched and take no new deposits now", removed.count));
+            Ok(())
+        }
+        WatchCommand::Import { file, json } => {
+            let text = read(&file)?;
+            let entries = import::read(&text).with_context(|| format!("{} is not imported", file.display()))?;
+            let added = operator.watch_add(entries).await;
+            show_added(&added.with_context(|| format!("{} is not imported", file.display()))?, json.json)
+        }
+        WatchCommand::List { chain, list } => {
+            let (mut after, mut left) = (None, list.limit);
+            let mut rows = Vec::new();
+            loop {
+                let limit = Some(if list.all { 1_000 } else { left });
+                let page = operator.watched(&WatchQuery { chain: chain.clone(), after, limit }).await?;
+                left = left.saturating_sub(u32::try_from(page.items.len()).unwrap_or(u32::MAX));
+                for item in page.items {
+                    if list.json.json { print::json(&item)? } else { rows.push(row(item)) }
+                }
+                after = page.next;
+                if after.is_none() || (!list.all && left == 0) {
+                    break;
+                }
+            }
+            if !list.json.json {
+                print::line(&render(&["chain", "address", "reference", "from height", "origin", "state"], &rows));
+                super::deposits::more(after.is_some());
+            }
+            Ok(())
+        }
+    }
+}
+
+fn row(item: Watched) -> Vec<String> {
+    let word = |value: serde_json::Result<serde_json::Value>| {
+        value.ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+    };
+    vec![
+        item.chain.to_string(),
+        item.address,
+        or_dash(item.reference),
+        item.from_height.to_string(),
+        word(serde_json::to_value(item.origin)),
+        word(serde_json::to_value(item.state)),
+    ]
+}
+
+fn show_added(added: &[WatchAdded], json: bool) -> anyhow::Result<()> {
+    if json {
+        return added.iter().try_for_each(print::json);
+    }
+    let row = |one: &WatchAdded| vec![one.chain.to_string(), one.count.to_string(), one.from_height.to_string()];
+    print::line(&render(&["chain", "addresses", "covered from height"], &added.iter().map(row).collect::<Vec<_>>()));
+    Ok(())
+}
+
+fn read(file: &Path) -> anyhow::Result<String> {
+    if file == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().lock().read_to_string(&mut text).context("read stdin")?;
+        return Ok(text);
+    }
+    std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))
+}

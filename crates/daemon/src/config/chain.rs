@@ -1,0 +1,190 @@
+//! `[chains.NAME]`: the keys that mean the same on every chain; the rest belongs to the adapter.
+
+use super::confirmations;
+use super::value::shown;
+use confirmd_core::{
+    Address, ChainContext, ChainId, ChainName, ChainSource, ConfigError, Height, HumanDuration, Registry, Requirement, StartAt,
+    parse_table,
+};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Taken out before the adapter sees its table.
+const COMMON: &[&str] =
+    &["kind", "confirmations", "reorg_depth", "start", "poll_interval", "fork_grace", "behind_alarm", "span_max", "watch"];
+/// A node that switched to a shorter fork usually catches up within a few blocks.
+const FORK_GRACE: Duration = Duration::from_secs(300);
+/// Some blocks of a slow chain, many of a fast one.
+const BEHIND_ALARM: Duration = Duration::from_secs(900);
+
+/// A configured chain.
+#[derive(Debug)]
+pub struct ChainConfig {
+    /// The operator's name.
+    pub name: ChainName,
+    /// The adapter.
+    pub kind: &'static str,
+    /// Built, nothing contacted.
+    pub source: Arc<dyn ChainSource>,
+    /// `watch`, in order.
+    pub watch: Vec<ConfiguredAddress>,
+}
+
+/// An address in the configuration.
+#[derive(Debug, Clone)]
+pub struct ConfiguredAddress {
+    /// Checked by the chain.
+    pub address: Address,
+    /// The operator's label.
+    pub reference: Option<Arc<str>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Common {
+    kind: Option<String>,
+    confirmations: Option<toml::Value>,
+    reorg_depth: Option<i64>,
+    start: Option<toml::Value>,
+    poll_interval: Option<HumanDuration>,
+    fork_grace: Option<HumanDuration>,
+    behind_alarm: Option<HumanDuration>,
+    span_max: Option<i64>,
+    #[serde(default)]
+    watch: Vec<Watch>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Watch {
+    address: String,
+    reference: Option<Arc<str>>,
+}
+
+impl ChainConfig {
+    /// Reads one table. Errors name the key below `[chains.NAME]`.
+    pub(super) fn build(name: &str, mut table: toml::Table, registry: &Registry) -> Result<Self, ConfigError> {
+        let name = ChainName::new(name).map_err(|error| ConfigError::new("", error.to_string()))?;
+        let common: Common = parse_table(take(&mut table, COMMON))?;
+        let kind = common.kind.as_deref().ok_or_else(|| missing_kind(registry.chains().map(|kind| kind.name)))?;
+        let kind = registry.chain(kind)?;
+        let (default_requirement, requirements) = confirmations::read(common.confirmations)?;
+        let context = ChainContext {
+            name: name.clone(),
+            reorg_depth: reorg_depth(common.reorg_depth, default_requirement, &requirements)?,
+            default_requirement,
+            requirements,
+            start: start(common.start)?,
+            poll_interval: span(common.poll_interval, "poll_interval")?,
+            fork_grace: common.fork_grace.map_or(FORK_GRACE, |span| span.0),
+            behind_alarm: span(common.behind_alarm, "behind_alarm")?.unwrap_or(BEHIND_ALARM),
+            span_max: common.span_max.map(|number| positive(number, "span_max")).transpose()?,
+        };
+        let symbols: Vec<String> = context.requirements.keys().cloned().collect();
+        let source = (kind.build)(context, table).map_err(with_common_keys)?;
+        check_symbols(&symbols, source.as_ref())?;
+        let watch = addresses(common.watch, source.as_ref())?;
+        Ok(Self { name, kind: kind.name, source, watch })
+    }
+
+    /// CAIP-2.
+    pub fn id(&self) -> &ChainId {
+        &self.source.profile().chain
+    }
+}
+
+/// Moves the named keys into a table of their own.
+pub(super) fn take(table: &mut toml::Table, keys: &[&str]) -> toml::Table {
+    keys.iter().filter_map(|key| table.remove_entry(*key)).collect()
+}
+
+pub(super) fn missing_kind<'a>(known: impl Iterator<Item = &'a str>) -> ConfigError {
+    ConfigError::new("kind", format!("it is missing; one of: {}", known.collect::<Vec<_>>().join(", ")))
+}
+
+/// An adapter knows only its own keys; an operator wants to see all of them.
+fn with_common_keys(mut error: ConfigError) -> ConfigError {
+    if error.problem.contains("unknown field") {
+        error.problem = format!("{}; and on every chain {}", error.problem, COMMON.join(", "));
+    }
+    error
+}
+
+fn positive(number: i64, key: &str) -> Result<NonZeroU64, ConfigError> {
+    let wrong = || ConfigError::new(key, format!("{number} is not a number of at least 1"));
+    u64::try_from(number).ok().and_then(NonZeroU64::new).ok_or_else(wrong)
+}
+
+fn span(span: Option<HumanDuration>, key: &str) -> Result<Option<Duration>, ConfigError> {
+    match span {
+        Some(HumanDuration(span)) if span.is_zero() => Err(ConfigError::new(key, "0 is not a time to wait; write \"10s\", say")),
+        span => Ok(span.map(|span| span.0)),
+    }
+}
+
+fn reorg_depth(
+    number: Option<i64>,
+    default: Requirement,
+    by_symbol: &BTreeMap<String, Requirement>,
+) -> Result<NonZeroU64, ConfigError> {
+    let number = number.ok_or_else(|| {
+        ConfigError::new(
+            "reorg_depth",
+            "it is missing: how many blocks may still change? Deposits below are settled and never taken back; 24 suits Bitcoin, 96 Ethereum",
+        )
+    })?;
+    let reorg_depth = positive(number, "reorg_depth")?;
+    let all = std::iter::once(("default", &default)).chain(by_symbol.iter().map(|(symbol, one)| (symbol.as_str(), one)));
+    let (symbol, deepest) = all.max_by_key(|(_, one)| one.at_least).unwrap_or(("default", &default));
+    if u64::from(deepest.at_least.get()) <= reorg_depth.get() {
+        return Ok(reorg_depth);
+    }
+    let problem = format!(
+        "{reorg_depth} is below confirmations.{symbol} = {}: such a deposit would be settled before it is confirmed; raise reorg_depth to at least {}",
+        deepest.at_least, deepest.at_least
+    );
+    Err(ConfigError::new("reorg_depth", problem))
+}
+
+fn start(value: Option<toml::Value>) -> Result<StartAt, ConfigError> {
+    match &value {
+        None => Ok(StartAt::Tip),
+        Some(toml::Value::String(text)) if text == "tip" => Ok(StartAt::Tip),
+        Some(toml::Value::Integer(height)) if *height >= 1 => {
+            u64::try_from(*height).map(|height| StartAt::Height(Height(height))).map_err(|e| ConfigError::new("start", e.to_string()))
+        }
+        Some(other) => {
+            let problem = format!("{} is not a start; write \"tip\" or the first height to read, at least 1", shown(other));
+            Err(ConfigError::new("start", problem))
+        }
+    }
+}
+
+fn check_symbols(symbols: &[String], source: &dyn ChainSource) -> Result<(), ConfigError> {
+    let known: Vec<&str> = source.profile().assets.iter().map(|listed| listed.asset.symbol.as_str()).collect();
+    match symbols.iter().find(|symbol| !known.contains(&symbol.as_str())) {
+        None => Ok(()),
+        Some(symbol) => {
+            let problem = format!("no asset of this chain has the symbol {symbol:?}; known: default, {}", known.join(", "));
+            Err(ConfigError::new(format!("confirmations.{symbol}"), problem))
+        }
+    }
+}
+
+fn addresses(list: Vec<Watch>, source: &dyn ChainSource) -> Result<Vec<ConfiguredAddress>, ConfigError> {
+    let mut seen: BTreeMap<Address, usize> = BTreeMap::new();
+    let mut out = Vec::with_capacity(list.len());
+    for (index, Watch { address, reference }) in list.into_iter().enumerate() {
+        let key = || format!("watch[{index}].address");
+        let address = source.parse_address(&address).map_err(|error| ConfigError::new(key(), error.to_string()))?;
+        if let Some(first) = seen.insert(address.clone(), index) {
+            let problem = format!("{address} is listed twice, here and in watch[{first}]; remove one");
+            return Err(ConfigError::new(key(), problem));
+        }
+        out.push(ConfiguredAddress { address, reference });
+    }
+    Ok(out)
+}

@@ -1,0 +1,148 @@
+//! The file as it is written: top-level sections, chains and sinks still as tables.
+
+use super::error::{ConfigFault, ConfigFaults};
+use super::{home, locate};
+use confirmd_core::{ConfigError, HumanDuration, parse_table};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A read configuration file. Relative paths in it are relative to the current folder.
+#[derive(Debug, Clone)]
+pub struct ConfigFile {
+    /// Where it was read from.
+    pub path: PathBuf,
+    text: String,
+    /// `[state]`
+    pub state: StateSection,
+    /// `[api]`
+    pub api: ApiSection,
+    /// `[log]`
+    pub log: LogSection,
+    /// `[chains.NAME]`, not yet built.
+    pub chains: BTreeMap<String, toml::Table>,
+    /// `[sinks.NAME]`, not yet built.
+    pub sinks: BTreeMap<String, toml::Table>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sections {
+    state: Option<StateSection>,
+    #[serde(default)]
+    api: ApiSection,
+    #[serde(default)]
+    log: LogSection,
+    #[serde(default)]
+    chains: BTreeMap<String, toml::Table>,
+    #[serde(default)]
+    sinks: BTreeMap<String, toml::Table>,
+}
+
+/// `[state]`: what is kept, and for how long.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StateSection {
+    /// The folder of the state. One instance only.
+    pub path: PathBuf,
+    /// How long event bodies and deposit records are kept. What decides is kept for ever.
+    #[serde(default = "StateSection::default_history")]
+    pub history: HumanDuration,
+}
+
+impl StateSection {
+    fn default_history() -> HumanDuration {
+        HumanDuration(Duration::from_secs(90 * 24 * 3_600))
+    }
+}
+
+/// `[api]`: the control API.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApiSection {
+    /// A loopback address; port 0 takes any free one.
+    #[serde(default = "ApiSection::default_listen")]
+    pub listen: SocketAddr,
+}
+
+impl ApiSection {
+    fn default_listen() -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], 8787))
+    }
+}
+
+impl Default for ApiSection {
+    fn default() -> Self {
+        Self { listen: Self::default_listen() }
+    }
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// `[log]`: what is logged to stderr, and how.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogSection {
+    /// `text` or `json`; `--log-format` wins.
+    #[serde(default)]
+    pub format: LogFormat,
+    /// A tracing filter, `info` or `warn,confirmd=debug`; the environment variable CONFIRMD_LOG wins.
+    pub filter: Option<String>,
+}
+
+impl ConfigFile {
+    /// Reads and checks the top level.
+    pub fn read(path: &Path) -> Result<Self, ConfigFaults> {
+        let fault = |line, error| ConfigFaults { file: path.to_owned(), faults: vec![ConfigFault { line, error }] };
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            let remedy = match error.kind() {
+                std::io::ErrorKind::NotFound => "; `confirmd init` writes one, `--config FILE` names another",
+                _ => "",
+            };
+            fault(None, ConfigError::new("", format!("the configuration can't be read: {error}{remedy}")))
+        })?;
+        Self::parse(path, text)
+    }
+
+    /// Checks the top level of a text.
+    pub fn parse(path: &Path, text: String) -> Result<Self, ConfigFaults> {
+        let fault = |line, error| ConfigFaults { file: path.to_owned(), faults: vec![ConfigFault { line, error }] };
+        let mut table: toml::Table = toml::from_str(&text).map_err(|error| {
+            let line = error.span().map(|span| locate::line_at(&text, span.start));
+            // Only the message: the quoted line could hold a secret.
+            fault(line, ConfigError::new("", format!("this is not TOML: {}", error.message())))
+        })?;
+        if let Some(home) = std::env::home_dir() {
+            home::expand(&mut table, &home);
+        }
+        let located = |error: ConfigError| fault(locate::line_of(&text, &error.key), error);
+        let sections: Sections = parse_table(table).map_err(located)?;
+        let state = sections.state.ok_or_else(|| {
+            located(ConfigError::new("state.path", "it is missing; write the folder of the state: [state] path = \"./confirmd-state\""))
+        })?;
+        confirmd_api::server::loopback_only(sections.api.listen)
+            .map_err(|error| located(ConfigError::new("api.listen", error.text)))?;
+        if state.history.0.is_zero() {
+            return Err(located(ConfigError::new("state.history", "0 would forget everything at once; write \"90d\", say")));
+        }
+        let Sections { api, log, chains, sinks, .. } = sections;
+        Ok(Self { path: path.to_owned(), state, api, log, chains, sinks, text })
+    }
+
+    /// Puts the place in this file to errors.
+    pub fn faults(&self, errors: Vec<ConfigError>) -> ConfigFaults {
+        let locate = |error: ConfigError| ConfigFault { line: locate::line_of(&self.text, &error.key), error };
+        ConfigFaults { file: self.path.clone(), faults: errors.into_iter().map(locate).collect() }
+    }
+}

@@ -1,0 +1,96 @@
+//! The configured chains, and the watchers that run on them.
+
+use crate::config::ChainConfig;
+use confirmd_api::OperatorError;
+use confirmd_core::{ChainId, ChainName, ChainSource};
+use confirmd_engine::WatcherHandle;
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// One configured chain.
+#[derive(Debug)]
+pub(crate) struct ChainSlot {
+    /// The operator's name.
+    pub name: ChainName,
+    /// Built from the configuration.
+    pub source: Arc<dyn ChainSource>,
+    watcher: RwLock<Option<WatcherHandle>>,
+}
+
+impl ChainSlot {
+    /// No watcher runs yet.
+    pub(crate) fn new(config: &ChainConfig) -> Self {
+        Self { name: config.name.clone(), source: config.source.clone(), watcher: RwLock::default() }
+    }
+
+    /// CAIP-2.
+    pub(crate) fn id(&self) -> &ChainId {
+        &self.source.profile().chain
+    }
+
+    /// Puts the running watcher in, or takes it out.
+    pub(crate) fn set(&self, handle: Option<WatcherHandle>) {
+        *self.watcher.write().unwrap_or_else(PoisonError::into_inner) = handle;
+    }
+
+    /// The running watcher.
+    pub(crate) fn handle(&self) -> Option<WatcherHandle> {
+        self.watcher.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The running watcher if an instance runs, which must then be there.
+    pub(super) fn running(&self, instance: bool) -> Result<Option<WatcherHandle>, OperatorError> {
+        match (self.handle(), instance) {
+            (None, true) => Err(OperatorError::unavailable(format!(
+                "the watcher of {} is being started again; try again in a moment, or see the log",
+                self.name
+            ))),
+            (handle, _) => Ok(handle),
+        }
+    }
+}
+
+/// The configured chains, by name.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Chains {
+    slots: Vec<Arc<ChainSlot>>,
+    /// Chains whose configuration is wrong, and how; only while no instance runs.
+    broken: BTreeMap<String, String>,
+}
+
+impl Chains {
+    /// Of built chains.
+    pub(crate) fn new(chains: &[ChainConfig]) -> Self {
+        Self { slots: chains.iter().map(|chain| Arc::new(ChainSlot::new(chain))).collect(), broken: BTreeMap::new() }
+    }
+
+    /// Remembers the chains that could not be built; asking for one gives its error.
+    #[must_use]
+    pub(crate) fn with_broken(mut self, names: impl Iterator<Item = String>, why: &str) -> Self {
+        let known: Vec<String> = self.slots.iter().map(|slot| slot.name.to_string()).collect();
+        self.broken = names.filter(|name| !known.contains(name)).map(|name| (name, why.to_owned())).collect();
+        self
+    }
+
+    /// Each, in the order of their names.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<ChainSlot>> {
+        self.slots.iter()
+    }
+
+    /// By the operator's name; unknown ones list the known.
+    pub(super) fn get(&self, name: &ChainName) -> Result<&Arc<ChainSlot>, OperatorError> {
+        if let Some(slot) = self.slots.iter().find(|slot| slot.name == *name) {
+            return Ok(slot);
+        }
+        if let Some(why) = self.broken.get(name.as_str()) {
+            return Err(OperatorError::invalid(why.clone()));
+        }
+        let known: Vec<&str> = self.slots.iter().map(|slot| slot.name.as_str()).collect();
+        Err(OperatorError::not_found(format!("no chain is called {name} in the configuration; known: {}", known.join(", "))))
+    }
+
+    /// The operator's name of a chain id.
+    pub(super) fn name_of(&self, id: &ChainId) -> Option<ChainName> {
+        self.slots.iter().find(|slot| slot.id() == id).map(|slot| slot.name.clone())
+    }
+}

@@ -1,0 +1,197 @@
+//! What an operator can ask and order, carried out on the watchers and the store: of a running instance, or of a state
+//! that no instance runs on.
+
+mod chains;
+mod deliveries;
+mod deposits;
+mod status;
+mod watching;
+
+pub(crate) use chains::{ChainSlot, Chains};
+
+use crate::stop::Stop;
+use async_trait::async_trait;
+use confirmd_api::view::{
+    ConsumerView, Counted, DeliveryDetail, DeliveryQuery, DeliveryView, DepositQuery, DepositView, Requeue, ResumeRequest,
+    ResumeView, SettledView, Status, WatchAdded, WatchQuery, WatchRequest, Watched,
+};
+use confirmd_api::{Operator, OperatorError, Page};
+use confirmd_core::{ChainName, Clock, ConsumerName, EventId, History, Outbox, StateStore, StoreError, Timestamp};
+use confirmd_engine::{Resume, ResumeReport, WatchError, offline};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+/// One store by its three contracts.
+#[derive(Debug, Clone)]
+pub(crate) struct Stores {
+    /// Watcher state.
+    pub state: Arc<dyn StateStore>,
+    /// Deliveries.
+    pub outbox: Arc<dyn Outbox>,
+    /// The read model.
+    pub history: Arc<dyn History>,
+}
+
+impl Stores {
+    /// Of one value that keeps all three.
+    pub(crate) fn of<T: StateStore + Outbox + History + 'static>(store: Arc<T>) -> Self {
+        Self { state: store.clone(), outbox: store.clone(), history: store }
+    }
+}
+
+/// Carries an operator's orders out in this process.
+#[derive(Debug)]
+pub(crate) struct LocalOperator {
+    /// The store.
+    pub stores: Stores,
+    /// The chains.
+    pub chains: Chains,
+    /// The kind of each configured consumer's sink.
+    pub kinds: BTreeMap<ConsumerName, &'static str>,
+    /// For times in records.
+    pub clock: Arc<dyn Clock>,
+    /// Wakes the pumps.
+    pub wake: Arc<Notify>,
+    /// The state's folder, for people.
+    pub state_path: PathBuf,
+    /// When the instance started; `None` if none runs.
+    pub started_at: Option<Timestamp>,
+    /// Told when the store fails.
+    pub stop: Stop,
+}
+
+impl LocalOperator {
+    fn running(&self) -> bool {
+        self.started_at.is_some()
+    }
+
+    /// Turns a store's error into an operator's, and stops the instance if the store can't be trusted any more.
+    fn store<T>(&self, result: Result<T, StoreError>) -> Result<T, OperatorError> {
+        result.map_err(|error| {
+            self.stop.on(&error);
+            OperatorError::from(error)
+        })
+    }
+
+    fn watch<T>(&self, result: Result<T, WatchError>) -> Result<T, OperatorError> {
+        result.map_err(|error| match error {
+            WatchError::Store(error) => {
+                self.stop.on(&error);
+                OperatorError::from(error)
+            }
+            WatchError::Source(error) => OperatorError::unavailable(crate::cli::chain_of(&error)),
+            WatchError::Refused(text) => OperatorError::conflict(text),
+            WatchError::Stopped => OperatorError::unavailable(format!("{error}; try again in a moment, or see the log")),
+        })
+    }
+
+    async fn known_consumer(&self, name: &ConsumerName) -> Result<(), OperatorError> {
+        let known = self.store(self.stores.outbox.consumers().await)?;
+        if known.iter().any(|consumer| consumer.name == *name) {
+            return Ok(());
+        }
+        let names: Vec<&str> = known.iter().map(|consumer| consumer.name.as_str()).collect();
+        Err(OperatorError::not_found(format!("no consumer is called {name}; known: {}", names.join(", "))))
+    }
+
+    fn must_be_stopped(&self, what: &str) -> Result<(), OperatorError> {
+        if self.running() {
+            return Err(OperatorError::conflict(format!("an instance runs on this state; stop it, then {what} again")));
+        }
+        Ok(())
+    }
+}
+
+fn resume_view(report: ResumeReport) -> ResumeView {
+    let settled = report.settled.into_iter().map(|one| SettledView {
+        height: one.height,
+        key: one.key,
+        event: one.event,
+        reverted: one.reverted,
+    });
+    ResumeView { ancestor: report.ancestor, reverted: report.reverted, dropped: report.dropped, settled: settled.collect() }
+}
+
+#[async_trait]
+impl Operator for LocalOperator {
+    async fn status(&self) -> Result<Status, OperatorError> {
+        self.read_status().await
+    }
+
+    async fn watched(&self, query: &WatchQuery) -> Result<Page<Watched>, OperatorError> {
+        self.list_watched(query).await
+    }
+
+    async fn watch_add(&self, entries: Vec<WatchRequest>) -> Result<Vec<WatchAdded>, OperatorError> {
+        self.add_watched(entries).await
+    }
+
+    async fn watch_remove(&self, chain: &ChainName, addresses: Vec<String>) -> Result<Counted, OperatorError> {
+        self.remove_watched(chain, addresses).await
+    }
+
+    async fn deposits(&self, query: &DepositQuery) -> Result<Page<DepositView>, OperatorError> {
+        self.list_deposits(query).await
+    }
+
+    async fn deliveries(&self, query: &DeliveryQuery) -> Result<Page<DeliveryView>, OperatorError> {
+        self.list_deliveries(query).await
+    }
+
+    async fn delivery(&self, event: &EventId) -> Result<DeliveryDetail, OperatorError> {
+        self.show_delivery(event).await
+    }
+
+    async fn requeue(&self, consumer: &ConsumerName, request: Requeue) -> Result<Counted, OperatorError> {
+        self.requeue_events(consumer, request).await
+    }
+
+    async fn skip(&self, consumer: &ConsumerName, event: &EventId) -> Result<(), OperatorError> {
+        self.skip_event(consumer, event).await
+    }
+
+    async fn consumers(&self) -> Result<Vec<ConsumerView>, OperatorError> {
+        let known = self.store(self.stores.outbox.consumers().await)?;
+        let kind = |name: &ConsumerName| self.kinds.get(name).map(|kind| (*kind).to_owned());
+        Ok(known.into_iter().map(|status| ConsumerView::new(status.clone(), kind(&status.name))).collect())
+    }
+
+    async fn pause(&self, consumer: &ConsumerName, why: Option<String>) -> Result<(), OperatorError> {
+        self.known_consumer(consumer).await?;
+        tracing::info!(sink = %consumer, why = why.as_deref(), "{}", if why.is_some() { "consumer paused" } else { "consumer resumed" });
+        self.store(self.stores.outbox.pause(consumer, why).await)?;
+        self.wake.notify_waiters();
+        Ok(())
+    }
+
+    async fn rename(&self, from: &ConsumerName, to: &ConsumerName) -> Result<(), OperatorError> {
+        self.must_be_stopped("rename")?;
+        self.known_consumer(from).await?;
+        self.store(self.stores.outbox.rename(from, to).await)
+    }
+
+    async fn purge(&self, consumer: &ConsumerName) -> Result<Counted, OperatorError> {
+        self.must_be_stopped("purge")?;
+        self.known_consumer(consumer).await?;
+        let count = self.store(self.stores.outbox.purge(consumer).await)?;
+        Ok(Counted { count })
+    }
+
+    async fn resume(&self, chain: &ChainName, request: ResumeRequest) -> Result<ResumeView, OperatorError> {
+        let slot = self.chains.get(chain)?;
+        let how = Resume { accept_reorg: request.accept_reorg, revert_settled: request.revert_settled };
+        let report = match slot.running(self.running())? {
+            Some(handle) => handle.resume(how).await,
+            None => offline::resume(self.stores.state.as_ref(), slot.source.as_ref(), self.clock.as_ref(), how).await,
+        };
+        let report = self.watch(report).map_err(|mut error| {
+            error.text = error.text.replace("CHAIN", chain.as_str());
+            error
+        })?;
+        tracing::info!(chain = %chain, accept_reorg = request.accept_reorg, revert_settled = request.revert_settled,
+            reverted = report.reverted.len(), settled = report.settled.len(), "chain resumed by an operator");
+        Ok(resume_view(report))
+    }
+}

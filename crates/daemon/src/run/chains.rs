@@ -1,0 +1,105 @@
+//! One watcher per chain, each on its own: what happens to one changes nothing for another (G9).
+
+use super::Tasks;
+use crate::config::{ChainConfig, Config};
+use crate::operator::{ChainSlot, LocalOperator};
+use crate::stop::Stop;
+use confirmd_core::{Clock, StateStore, StoreError};
+use confirmd_engine::{ConfigWatch, WatchError, Watcher, WatcherDeps};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Before a watcher that failed is started again from what is on disk.
+const AGAIN_AFTER: Duration = Duration::from_secs(5);
+
+pub(super) fn spawn(config: &Config, operator: &Arc<LocalOperator>, tasks: &mut Tasks) {
+    for (slot, chain) in operator.chains.iter().zip(&config.chains) {
+        let supervised = Supervised {
+            slot: slot.clone(),
+            config_watch: config_watch(chain),
+            store: operator.stores.state.clone(),
+            clock: operator.clock.clone(),
+            wake: operator.wake.clone(),
+            stop: tasks.stop().clone(),
+        };
+        tasks.spawn(format!("chain {}", slot.name), supervised.run());
+    }
+}
+
+fn config_watch(chain: &ChainConfig) -> Vec<ConfigWatch> {
+    let copy = |one: &crate::config::ConfiguredAddress| ConfigWatch {
+        address: one.address.clone(),
+        reference: one.reference.clone(),
+    };
+    chain.watch.iter().map(copy).collect()
+}
+
+struct Supervised {
+    slot: Arc<ChainSlot>,
+    config_watch: Vec<ConfigWatch>,
+    store: Arc<dyn StateStore>,
+    clock: Arc<dyn Clock>,
+    wake: Arc<Notify>,
+    stop: Stop,
+}
+
+/// What to do with a watcher that ended.
+enum Ended {
+    /// As it should.
+    Stopped,
+    /// The store can't be trusted any more.
+    Fatal(String),
+    /// Only this chain: from what is on disk, again.
+    Again(String),
+}
+
+impl Supervised {
+    async fn run(self) {
+        while !self.stop.is_stopped() {
+            let ended = self.once().await;
+            self.slot.set(None);
+            let why = match ended {
+                Ended::Stopped => return,
+                Ended::Fatal(why) => return self.stop.fail(format!("chain {}: {why}", self.slot.name)),
+                Ended::Again(why) => why,
+            };
+            tracing::error!(chain = %self.slot.name, error = why, "the watcher failed and is started again from the state on disk");
+            tokio::select! {
+                () = self.stop.stopped() => return,
+                () = tokio::time::sleep(AGAIN_AFTER) => {}
+            }
+        }
+    }
+
+    async fn once(&self) -> Ended {
+        let deps = WatcherDeps {
+            source: self.slot.source.clone(),
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            wake: self.wake.clone(),
+            config_watch: self.config_watch.clone(),
+        };
+        let watcher = match Watcher::open(deps).await {
+            Ok(watcher) => watcher,
+            Err(error) => return ended(&error),
+        };
+        self.slot.set(Some(watcher.handle()));
+        // A task of its own: a panic ends the watcher, not its supervision. Dropped with us, it is aborted.
+        let mut task = tokio::task::JoinSet::new();
+        task.spawn(watcher.run(self.stop.receiver()));
+        match task.join_next().await {
+            None | Some(Ok(Ok(()))) => Ended::Stopped,
+            Some(Ok(Err(error))) => ended(&error),
+            Some(Err(panic)) => Ended::Again(panic.to_string()),
+        }
+    }
+}
+
+fn ended(error: &WatchError) -> Ended {
+    let text = crate::cli::chain_of(error);
+    match error {
+        WatchError::Store(StoreError::Unknown { .. } | StoreError::Refused { .. }) => Ended::Fatal(text),
+        _ => Ended::Again(text),
+    }
+}

@@ -1,0 +1,104 @@
+//! One pump per consumer, and what is asked of consumers before anything starts.
+
+use super::Tasks;
+use crate::config::{Config, SinkConfig};
+use crate::operator::{LocalOperator, Stores};
+use crate::stop::Stop;
+use anyhow::{Context as _, bail};
+use confirmd_core::{SinkErrorKind, StoreError};
+use confirmd_engine::{Pump, PumpDeps, RetrySchedule};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A sink that does not answer its check in time may still deliver later.
+const CHECK_LIMIT: Duration = Duration::from_secs(15);
+/// Before a pump that failed is started again.
+const AGAIN_AFTER: Duration = Duration::from_secs(5);
+
+/// Refuses the start while a consumer that is not configured has undelivered events: nobody would ever be told of them.
+pub(super) async fn none_left_behind(config: &Config, stores: &Stores) -> anyhow::Result<()> {
+    let known = stores.outbox.consumers().await.context("read the consumers")?;
+    for left in known.iter().filter(|known| !config.sinks.iter().any(|sink| *sink.name() == known.name)) {
+        let undelivered = left.waiting.saturating_add(left.dead);
+        if undelivered > 0 {
+            bail!(
+                "sinks.{name} is not in {file}, but the consumer {name} has {undelivered} undelivered events; put it back, move them with `confirmd consumer rename {name} NEW`, or give them up with `confirmd consumer purge {name}`",
+                name = left.name,
+                file = config.file.path.display()
+            );
+        }
+        tracing::warn!(sink = %left.name, "this consumer is not configured any more; `confirmd consumer purge` forgets it");
+    }
+    Ok(())
+}
+
+/// Asks every sink whether it could deliver. One that needs an operator refuses the start; one that is only down does not.
+pub(super) async fn check_sinks(config: &Config) -> anyhow::Result<()> {
+    let checks = config.sinks.iter().map(|sink| async move { (sink, tokio::time::timeout(CHECK_LIMIT, sink.sink.check()).await) });
+    for (sink, result) in futures::future::join_all(checks).await {
+        match result {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) if error.kind == SinkErrorKind::Fatal => {
+                return Err(anyhow::Error::new(error).context(format!(
+                    "sinks.{}: the sink refuses to start; mend it, or take it out of the configuration (nothing is lost meanwhile)",
+                    sink.name()
+                )));
+            }
+            Ok(Err(error)) => {
+                let error = crate::cli::chain_of(&error);
+                tracing::warn!(sink = %sink.name(), error, "the sink can't deliver now; events wait on disk");
+            }
+            Err(_) => tracing::warn!(sink = %sink.name(), "the sink did not answer its check in time; events wait on disk"),
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn spawn(config: &Config, operator: &Arc<LocalOperator>, tasks: &mut Tasks) {
+    for sink in &config.sinks {
+        let operator = operator.clone();
+        let (schedule, sink_, name) = (schedule(sink), sink.sink.clone(), sink.name().clone());
+        let stop = tasks.stop().clone();
+        let pump = move || {
+            Pump::new(PumpDeps {
+                consumer: name.clone(),
+                sink: sink_.clone(),
+                outbox: operator.stores.outbox.clone(),
+                clock: operator.clock.clone(),
+                wake: operator.wake.clone(),
+                schedule: schedule.clone(),
+                seed: fastrand::u64(..),
+            })
+        };
+        tasks.spawn(format!("sink {}", sink.name()), supervise(sink.name().to_string(), pump, stop));
+    }
+}
+
+fn schedule(sink: &SinkConfig) -> RetrySchedule {
+    let default = RetrySchedule::default();
+    match &sink.retry {
+        Some(delays) => RetrySchedule { delays: delays.clone(), ..default },
+        None => default,
+    }
+}
+
+async fn supervise(name: String, pump: impl Fn() -> Pump, stop: Stop) {
+    while !stop.is_stopped() {
+        // A task of its own: a panic in a sink ends one pump, not its supervision. Dropped with us, it is aborted.
+        let mut task = tokio::task::JoinSet::new();
+        task.spawn(pump().run(stop.receiver()));
+        let why = match task.join_next().await {
+            None | Some(Ok(Ok(()))) => return,
+            Some(Ok(Err(error @ (StoreError::Unknown { .. } | StoreError::Refused { .. })))) => {
+                return stop.fail(format!("sink {name}: {}", crate::cli::chain_of(&error)));
+            }
+            Some(Ok(Err(error))) => crate::cli::chain_of(&error),
+            Some(Err(panic)) => panic.to_string(),
+        };
+        tracing::error!(sink = name, error = why, "the pump failed and is started again; nothing is lost");
+        tokio::select! {
+            () = stop.stopped() => return,
+            () = tokio::time::sleep(AGAIN_AFTER) => {}
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! `confirmd run`: everything an instance does, from start to stop.
+
+mod chains;
+mod consumers;
+mod logs;
+mod progress;
+mod prune;
+mod signals;
+mod state;
+mod tasks;
+
+pub(crate) use state::open as open_state;
+
+use crate::cli::RunArgs;
+use crate::config::{Config, ConfigFile};
+use crate::operator::{Chains, LocalOperator, Stores};
+use crate::stop::Stop;
+use anyhow::Context as _;
+use confirmd_api::instance::InstanceAddress;
+use confirmd_api::server::{self, Bound};
+use confirmd_core::{Clock, Registry, SystemClock};
+use confirmd_store_sled::SledStore;
+use indicatif::MultiProgress;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tasks::Tasks;
+use tokio::sync::Notify;
+
+/// What keeps an instance from starting on this state, if anything does.
+pub(crate) async fn state_problems(config: &Config, stores: &Stores) -> anyhow::Result<()> {
+    state::belongs_to(config, stores).await?;
+    consumers::none_left_behind(config, stores).await
+}
+
+/// How long everything may take to stop; then it is dropped, which is as safe as a crash.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
+
+/// Runs until told to stop. An error is something that kept the instance from starting or going on.
+pub(crate) async fn run(file: &Path, args: &RunArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
+    let file = ConfigFile::read(file)?;
+    let bars = MultiProgress::new();
+    logs::start(&file, args.log_format, &bars)?;
+    let config = Config::build(file, registry)?;
+    if config.chains.is_empty() {
+        anyhow::bail!("{}: no chain is configured; `confirmd kinds` shows examples", config.file.path.display());
+    }
+    if config.sinks.is_empty() {
+        tracing::warn!("no sink is configured: deposits are recorded, nobody is told");
+    }
+    // Signals count from here on, so that a slow start can be stopped, too.
+    let stop = Stop::new();
+    let signals = tokio::spawn(signals::watch(stop.clone())?);
+    let started = tokio::select! {
+        started = start(&config, args, stop.clone(), &bars) => started?,
+        () = stop.stopped() => return Ok(ExitCode::SUCCESS),
+    };
+    stop.stopped().await;
+    started.end().await;
+    signals.abort();
+    match stop.failure() {
+        Some(why) => Err(anyhow::anyhow!("{why}")),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// What runs.
+#[derive(Debug)]
+pub(crate) struct Started {
+    tasks: Tasks,
+    instance: InstanceAddress,
+    store: Arc<SledStore>,
+}
+
+impl Started {
+    /// Ends everything after the stop, and lets the state go.
+    pub(crate) async fn end(self) {
+        tracing::info!("stopping");
+        for name in self.tasks.end(STOP_LIMIT).await {
+            tracing::warn!(task = name, "did not stop in time and was dropped; nothing is lost");
+        }
+        self.instance.remove(self.store.path());
+        if let Err(error) = self.store.close().await {
+            tracing::warn!(error = %crate::cli::chain_of(&error), "the store did not close cleanly; nothing is lost");
+        }
+        tracing::info!("stopped");
+    }
+}
+
+/// Checks what must hold, then starts every part. It runs until `stop` says so; then `Started::end` must be called.
+pub(crate) async fn start(config: &Config, args: &RunArgs, stop: Stop, bars: &MultiProgress) -> anyhow::Result<Started> {
+    let state_path = config.file.state.path.clone();
+    let store = state::open(&state_path, args.init).await?;
+    let stores = Stores::of(store.clone());
+    state_problems(config, &stores).await?;
+    consumers::check_sinks(config).await?;
+    let bound = server::bind(config.file.api.listen).await.map_err(|error| anyhow::anyhow!("api.listen: {error}"))?;
+    for sink in &config.sinks {
+        let registered = stores.outbox.register(&sink.spec).await;
+        registered.with_context(|| format!("sinks.{}", sink.name()))?;
+    }
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let operator = Arc::new(LocalOperator {
+        chains: Chains::new(&config.chains),
+        kinds: config.sinks.iter().map(|sink| (sink.name().clone(), sink.kind)).collect(),
+        wake: Arc::new(Notify::new()),
+        state_path: state_path.clone(),
+        started_at: Some(clock.now()),
+        stop: stop.clone(),
+        stores,
+        clock,
+    });
+    let mut tasks = Tasks::new(stop);
+    let instance = serve(bound, operator.clone(), &state_path, &mut tasks)?;
+    chains::spawn(config, &operator, &mut tasks);
+    consumers::spawn(config, &operator, &mut tasks);
+    prune::spawn(config.file.state.history.0, &operator, &mut tasks);
+    if !args.no_progress {
+        progress::spawn(&operator, bars, &mut tasks);
+    }
+    tracing::info!(version = crate::cli::VERSION, api = %instance.address, state = %state_path.display(),
+        chains = config.chains.len(), sinks = config.sinks.len(), "confirmd runs");
+    Ok(Started { tasks, instance, store })
+}
+
+fn serve(bound: Bound, operator: Arc<LocalOperator>, state: &Path, tasks: &mut Tasks) -> anyhow::Result<InstanceAddress> {
+    let name = format!("{:x}-{:016x}", std::process::id(), fastrand::u64(..));
+    let instance = InstanceAddress { address: bound.address(), instance: name.clone() };
+    instance.write(state).with_context(|| format!("the state's folder {} can't be written to", state.display()))?;
+    let stop = operator.stop.clone();
+    tasks.spawn("control API", async move {
+        let stopped = operator.stop.clone();
+        if let Err(error) = bound.serve(operator, name, async move { stopped.stopped().await }).await {
+            stop.fail(format!("the control API ended: {error}"));
+        }
+    });
+    Ok(instance)
+}

@@ -1,0 +1,34 @@
+//! Opens the state, and checks that it belongs to this configuration.
+
+use crate::config::Config;
+use crate::operator::Stores;
+use anyhow::{Context as _, bail};
+use confirmd_store_sled::{OpenOptions, SledStore};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Opens the state's folder; makes it if `init`. Errors say what to do.
+pub(crate) async fn open(path: &Path, init: bool) -> anyhow::Result<Arc<SledStore>> {
+    let store = SledStore::open(path, OpenOptions { init, ..OpenOptions::default() }).await;
+    Ok(Arc::new(store.context("the state can't be opened (state.path)")?))
+}
+
+/// Refuses a state that knows a configured chain's name as another network; warns of chains that are not configured.
+pub(super) async fn belongs_to(config: &Config, stores: &Stores) -> anyhow::Result<()> {
+    for id in stores.state.chains().await.context("read the chains of the state")? {
+        if config.chains.iter().any(|chain| *chain.id() == id) {
+            continue;
+        }
+        let state = stores.state.load(&id).await.with_context(|| format!("read the state of {id}"))?;
+        let Some(name) = state.and_then(|state| state.name) else { continue };
+        if let Some(chain) = config.chains.iter().find(|chain| chain.name == name) {
+            bail!(
+                "chains.{name} is {} now, but the state in {} was made for {id} under this name; set the network back, give the entry another name, or use another `state.path`",
+                chain.id(),
+                config.file.state.path.display()
+            );
+        }
+        tracing::warn!(chain = %name, id = %id, "the state has a chain that is not configured: it is not watched");
+    }
+    Ok(())
+}

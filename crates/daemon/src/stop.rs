@@ -1,0 +1,59 @@
+//! One way for every part to end the instance.
+
+use confirmd_core::StoreError;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::watch;
+
+/// Tells everything to stop, and remembers why if something failed. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Stop {
+    flag: Arc<watch::Sender<bool>>,
+    failure: Arc<Mutex<Option<String>>>,
+}
+
+impl Stop {
+    /// Nothing is stopped yet.
+    pub(crate) fn new() -> Self {
+        Self { flag: Arc::new(watch::Sender::new(false)), failure: Arc::default() }
+    }
+
+    /// Stops everything.
+    pub(crate) fn now(&self) {
+        self.flag.send_replace(true);
+    }
+
+    /// Stops everything because of a failure; the first one is kept.
+    pub(crate) fn fail(&self, why: impl Into<String>) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why.into());
+        self.now();
+    }
+
+    /// Stops everything if the store can't be trusted any more; other store errors are the caller's alone.
+    pub(crate) fn on(&self, error: &StoreError) {
+        if matches!(error, StoreError::Unknown { .. } | StoreError::Refused { .. }) {
+            self.fail(crate::cli::chain_of(error));
+        }
+    }
+
+    /// Follows the flag.
+    pub(crate) fn receiver(&self) -> watch::Receiver<bool> {
+        self.flag.subscribe()
+    }
+
+    /// Returns once everything is to stop.
+    pub(crate) async fn stopped(&self) {
+        let mut receiver = self.receiver();
+        // The sender lives in self: an error can't happen.
+        let _ = receiver.wait_for(|stop| *stop).await;
+    }
+
+    /// Whether everything is to stop.
+    pub(crate) fn is_stopped(&self) -> bool {
+        *self.flag.borrow()
+    }
+
+    /// The first failure.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
