@@ -48,7 +48,8 @@ impl Entry for Transaction {
         for (position, tx) in (0u64..).zip(&block.transactions) {
             let elsewhere = tx.block_hash.is_some_and(|hash| hash != block.hash);
             if elsewhere || tx.transaction_index.is_some_and(|index| index.0 != position) {
-                let text = format!("block {} lists {} at position {position}, which says otherwise itself", block.block_ref(), tx.hash);
+                let text =
+                    format!("block {} lists {} at position {position}, which says otherwise itself", block.block_ref(), tx.hash);
                 return Err(SourceError::transient(text));
             }
         }

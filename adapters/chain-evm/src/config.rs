@@ -113,14 +113,20 @@ impl Settings {
             let problem = "nothing to watch for; list tokens here, or the chain's coin: native = { symbol = \"ETH\" }";
             return Err(ConfigError::new("assets", problem));
         }
-        let native_only = [("withdrawals", config.withdrawals), ("internal_transfers", config.internal_transfers == InternalTransfers::Required)];
+        let native_only = [
+            ("withdrawals", config.withdrawals),
+            ("internal_transfers", config.internal_transfers == InternalTransfers::Required),
+        ];
         if let Some((key, _)) = native_only.iter().find(|(_, asked)| *asked && config.native.is_none()) {
             let problem = "these are payments in the chain's own coin, which is not watched; add native = { symbol = \"ETH\" }";
             return Err(ConfigError::new(*key, problem));
         }
         if let Some(symbol) = context.requirements.keys().find(|symbol| !assets.iter().any(|asset| asset.symbol == **symbol)) {
             let known: Vec<_> = assets.iter().map(|asset| asset.symbol.as_str()).collect();
-            return Err(ConfigError::new(format!("confirmations.{symbol}"), format!("no such asset here; known: default, {}", known.join(", "))));
+            return Err(ConfigError::new(
+                format!("confirmations.{symbol}"),
+                format!("no such asset here; known: default, {}", known.join(", ")),
+            ));
         }
         let assets = assets.into_iter().map(|asset| context.list(asset)).collect();
         Ok(Self { config, chain, assets, emitters })
@@ -135,7 +141,8 @@ pub(crate) fn chain_id(number: u64) -> ChainId {
 fn emitters(config: &EvmConfig) -> Result<BTreeSet<Address>, ConfigError> {
     let mut emitters = BTreeSet::from([SYSTEM_EMITTER]);
     for (n, text) in config.native_log_emitters.iter().enumerate() {
-        let account = parse_account(text).map_err(|problem| ConfigError::new(format!("native_log_emitters[{n}]"), refusal(text, &problem)))?;
+        let account = parse_account(text)
+            .map_err(|problem| ConfigError::new(format!("native_log_emitters[{n}]"), refusal(text, &problem)))?;
         emitters.insert(account);
     }
     Ok(emitters)
@@ -155,9 +162,15 @@ fn assets(config: &EvmConfig, chain: &ChainId, emitters: &BTreeSet<Address>) -> 
     Ok(assets)
 }
 
-fn token_asset(token: &TokenConfig, chain: &ChainId, emitters: &BTreeSet<Address>, others: &[Asset]) -> Result<Asset, ConfigError> {
+fn token_asset(
+    token: &TokenConfig,
+    chain: &ChainId,
+    emitters: &BTreeSet<Address>,
+    others: &[Asset],
+) -> Result<Asset, ConfigError> {
     check(&token.symbol, token.decimals, others)?;
-    let contract = parse_account(&token.contract).map_err(|problem| ConfigError::new("contract", refusal(&token.contract, &problem)))?;
+    let contract =
+        parse_account(&token.contract).map_err(|problem| ConfigError::new("contract", refusal(&token.contract, &problem)))?;
     if emitters.contains(&contract) {
         let problem = "its Transfer logs repeat native payments (native_log_emitters): listing it would count each of them twice; use native instead";
         return Err(ConfigError::new("contract", problem));
@@ -172,13 +185,19 @@ fn token_asset(token: &TokenConfig, chain: &ChainId, emitters: &BTreeSet<Address
 
 fn check(symbol: &str, decimals: u8, others: &[Asset]) -> Result<(), ConfigError> {
     if symbol.is_empty() || symbol.len() > 32 || !symbol.bytes().all(|b| b.is_ascii_graphic()) {
-        return Err(ConfigError::new("symbol", format!("{symbol:?} is not a symbol: 1 to 32 printable characters without spaces")));
+        return Err(ConfigError::new(
+            "symbol",
+            format!("{symbol:?} is not a symbol: 1 to 32 printable characters without spaces"),
+        ));
     }
     if symbol == "default" || others.iter().any(|other| other.symbol == symbol) {
         return Err(ConfigError::new("symbol", format!("{symbol:?} is taken; symbols are unique within a chain")));
     }
     if decimals > DECIMALS_MAX {
-        return Err(ConfigError::new("decimals", format!("{decimals} is more than the {DECIMALS_MAX} that 256 bits have room for")));
+        return Err(ConfigError::new(
+            "decimals",
+            format!("{decimals} is more than the {DECIMALS_MAX} that 256 bits have room for"),
+        ));
     }
     Ok(())
 }

@@ -90,13 +90,23 @@ mod tests {
     fn b27_internal_payments_are_counted_depth_first_in_call_order() {
         let mut reverted = frame("CALL", 3, 5, vec![frame("CALL", 3, 6, vec![])]);
         reverted["error"] = json!("execution reverted");
-        let top = frame("CALL", 2, 100, vec![
-            frame("CALL", 3, 1, vec![frame("CREATE", 4, 2, vec![]), frame("STATICCALL", 4, 9, vec![frame("CALL", 5, 3, vec![])])]),
-            reverted,
-            frame("CALL", 3, 0, vec![frame("CREATE2", 3, 4, vec![])]),
-            frame("DELEGATECALL", 3, 7, vec![frame("CALLCODE", 3, 7, vec![])]),
-            frame("SELFDESTRUCT", 3, 8, vec![]),
-        ]);
+        let top = frame(
+            "CALL",
+            2,
+            100,
+            vec![
+                frame(
+                    "CALL",
+                    3,
+                    1,
+                    vec![frame("CREATE", 4, 2, vec![]), frame("STATICCALL", 4, 9, vec![frame("CALL", 5, 3, vec![])])],
+                ),
+                reverted,
+                frame("CALL", 3, 0, vec![frame("CREATE2", 3, 4, vec![])]),
+                frame("DELEGATECALL", 3, 7, vec![frame("CALLCODE", 3, 7, vec![])]),
+                frame("SELFDESTRUCT", 3, 8, vec![]),
+            ],
+        );
         assert_eq!(read(&top), [(0, 1), (1, 2), (2, 3), (3, 4), (4, 8)]);
     }
 

@@ -89,7 +89,8 @@ impl<'a> Inspection<'a> {
                     self.say(&subject, true, text);
                 }
                 Ok(None) if needed => {
-                    let text = "the node does not know it, and payments wait for it: use another node, or a number of confirmations";
+                    let text =
+                        "the node does not know it, and payments wait for it: use another node, or a number of confirmations";
                     self.say(&subject, false, text);
                 }
                 Ok(None) => self.say(&subject, true, "the node does not know it; no asset asks for it"),
@@ -110,7 +111,9 @@ impl<'a> Inspection<'a> {
     async fn receipts(&mut self, latest: B256) {
         match self.source.node.call::<IgnoredAny>("eth_getBlockReceipts", json!([latest])).await {
             Ok(_) => self.say("receipts", true, "eth_getBlockReceipts and single receipts"),
-            Err(error) if missing(&error) => self.say("receipts", true, "single receipts (no eth_getBlockReceipts, which is only a short cut)"),
+            Err(error) if missing(&error) => {
+                self.say("receipts", true, "single receipts (no eth_getBlockReceipts, which is only a short cut)")
+            }
             Err(error) => self.say("receipts", false, error.to_string()),
         }
     }
@@ -124,7 +127,9 @@ impl<'a> Inspection<'a> {
         }
         match self.source.traces_on().await {
             Ok(true) => self.say(subject, true, format!("on: read by {TRACE_BLOCK}")),
-            Ok(false) if mode == InternalTransfers::Off => self.say(subject, true, "off, as configured: payments by contracts are not seen"),
+            Ok(false) if mode == InternalTransfers::Off => {
+                self.say(subject, true, "off, as configured: payments by contracts are not seen")
+            }
             Ok(false) => {
                 let text = format!(
                     "off: the node offers no {TRACE_BLOCK}, payments by contracts are not seen; enable its debug API, or set \
@@ -148,7 +153,9 @@ impl<'a> Inspection<'a> {
                 let text = format!("the node has no block {start}, where to start: use an archive node or a later start");
                 self.say("history", false, text);
             }
-            Err(error) => self.say("history", false, format!("block {start} (start): {error}; use an archive node or a later start")),
+            Err(error) => {
+                self.say("history", false, format!("block {start} (start): {error}; use an archive node or a later start"))
+            }
         }
     }
 }

@@ -48,7 +48,8 @@ impl LogFilter {
         let mut params = Vec::with_capacity(self.calls());
         for contracts in self.contracts.chunks(ALTERNATIVES_MAX) {
             match &self.recipients {
-                Some(words) => params.extend(words.chunks(ALTERNATIVES_MAX).map(|words| filter(place, contracts, json!([TRANSFER, null, words])))),
+                Some(words) => params
+                    .extend(words.chunks(ALTERNATIVES_MAX).map(|words| filter(place, contracts, json!([TRANSFER, null, words])))),
                 None => params.push(filter(place, contracts, json!([TRANSFER]))),
             }
         }

@@ -105,11 +105,13 @@ impl LogReader<'_> {
         for answer in answers {
             match answer {
                 Ok(part) => logs.extend(part.logs()?),
-                Err(error) if is_absent(&error) => return Err(SourceError::orphaned(format!("asked for the logs of block {}: {error}", block.block))),
+                Err(error) if is_absent(&error) => {
+                    return Err(SourceError::orphaned(format!("asked for the logs of block {}: {error}", block.block)));
+                }
                 Err(error) if pruned(&error) || error.is_method_missing() => return Err(refused(error)),
                 Err(error) => {
                     tracing::debug!(block = %block.block.hash, error = %error, "reading logs from receipts");
-                    return self.from_receipts(block).await;
+                    return self.read_receipts(block).await;
                 }
             }
         }
@@ -118,7 +120,7 @@ impl LogReader<'_> {
             return Err(SourceError::transient(text));
         }
         if logs.is_empty() && block.transactions > 0 && self.may_hold(block) {
-            logs = self.from_receipts(block).await?;
+            logs = self.read_receipts(block).await?;
             if !logs.is_empty() {
                 tracing::warn!(block = %block.block.hash, "the node's eth_getLogs leaves out what its receipts hold");
             }
@@ -166,12 +168,13 @@ impl LogReader<'_> {
     /// The block at a height whose range of one was refused.
     async fn single(&self, height: u64) -> Result<Vec<Log>, SourceError> {
         let header = self.node.block_at(&hex(height), false).await?;
-        let header = header.ok_or_else(|| SourceError::orphaned(format!("the node has no block {height} on the way to {}", self.to)))?;
+        let header =
+            header.ok_or_else(|| SourceError::orphaned(format!("the node has no block {height} on the way to {}", self.to)))?;
         self.in_blocks(&[seal_header(header)]).await
     }
 
     /// Logs as the block's receipts hold them.
-    async fn from_receipts(&self, block: &Sealed) -> Result<Vec<Log>, SourceError> {
+    async fn read_receipts(&self, block: &Sealed) -> Result<Vec<Log>, SourceError> {
         let wanted = |log: &Log| log.topics.first() == Some(&TRANSFER) && self.filter.contracts().contains(&log.address);
         let recipients = |log: &Log| match self.filter.recipients() {
             Some(words) => log.topics.get(2).is_some_and(|to| words.contains(to)),
@@ -202,7 +205,9 @@ impl LogReader<'_> {
     fn check_known(&self, answer: Answer<Part>) -> Result<Header, SourceError> {
         match answer {
             Ok(Part::Header(header)) if header.block_ref() == *self.to => Ok(*header),
-            Ok(Part::Header(header)) => Err(SourceError::transient(format!("asked for block {}, got {}", self.to, header.block_ref()))),
+            Ok(Part::Header(header)) => {
+                Err(SourceError::transient(format!("asked for block {}, got {}", self.to, header.block_ref())))
+            }
             Ok(Part::Logs(_)) => Err(SourceError::transient(format!("asked for block {}, got a list", self.to))),
             Ok(Part::Null) => Err(SourceError::orphaned(format!("the node does not know block {}", self.to))),
             Err(error) if is_absent(&error) => Err(SourceError::orphaned(format!("asked for block {}: {error}", self.to))),
@@ -228,10 +233,16 @@ impl LogReader<'_> {
                 return Err(SourceError::transient(format!("a log of blocks {from} to {end} does not name its block")));
             };
             if number.0 < from || number.0 > end {
-                return Err(SourceError::transient(format!("asked for the logs of blocks {from} to {end}, got one of {}", number.0)));
+                return Err(SourceError::transient(format!(
+                    "asked for the logs of blocks {from} to {end}, got one of {}",
+                    number.0
+                )));
             }
             if *hashes.entry(number.0).or_insert(hash) != hash {
-                return Err(SourceError::orphaned(format!("logs of two different blocks {} while reading up to {}", number.0, self.to)));
+                return Err(SourceError::orphaned(format!(
+                    "logs of two different blocks {} while reading up to {}",
+                    number.0, self.to
+                )));
             }
         }
         Ok(())
@@ -243,7 +254,7 @@ impl LogReader<'_> {
         if logs.iter().any(|log| log.block_hash == Some(last.hash)) || last.transactions == 0 || !self.may_hold(&last) {
             return Ok(());
         }
-        if self.from_receipts(&last).await?.is_empty() {
+        if self.read_receipts(&last).await?.is_empty() {
             return Ok(());
         }
         Err(SourceError::transient(format!(
@@ -302,4 +313,3 @@ impl<'de> Deserialize<'de> for Part {
         deserializer.deserialize_any(Any)
     }
 }
-

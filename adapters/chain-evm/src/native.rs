@@ -59,7 +59,9 @@ mod tests {
     fn b33_b40_paying_oneself_is_no_credit_but_bridging_to_oneself_is() {
         let own = Transaction { from: tx().to, ..tx() };
         assert_eq!(NativePayment::read(&own), None);
-        assert!(NativePayment::read(&Transaction { mint: Some(U256::from(5)), kind: Some(Quantity(0x7e)), ..own.clone() }).is_some());
+        assert!(
+            NativePayment::read(&Transaction { mint: Some(U256::from(5)), kind: Some(Quantity(0x7e)), ..own.clone() }).is_some()
+        );
         assert!(NativePayment::read(&Transaction { kind: Some(Quantity(0x64)), ..own }).is_some());
     }
 

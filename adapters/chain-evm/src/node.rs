@@ -116,11 +116,16 @@ impl Node {
             let receipt = match answer {
                 Ok(Some(receipt)) => receipt,
                 Ok(None) => return Err(SourceError::orphaned(format!("the node has no receipt of {tx}, seen in block {block}"))),
-                Err(error) if is_absent(&error) => return Err(SourceError::orphaned(format!("looked for the receipt of {tx}: {error}"))),
+                Err(error) if is_absent(&error) => {
+                    return Err(SourceError::orphaned(format!("looked for the receipt of {tx}: {error}")));
+                }
                 Err(error) => return Err(refused(error)),
             };
             if receipt.transaction_hash != *tx {
-                return Err(SourceError::transient(format!("asked for the receipt of {tx}, got that of {}", receipt.transaction_hash)));
+                return Err(SourceError::transient(format!(
+                    "asked for the receipt of {tx}, got that of {}",
+                    receipt.transaction_hash
+                )));
             }
             if receipt.block_hash != *block {
                 let text = format!("{tx} was seen in block {block}, its receipt is in {}", receipt.block_hash);
@@ -146,9 +151,13 @@ impl Node {
             Err(error) => return Err(error.into()),
         };
         let whole = receipts.len() == listed.transactions.len()
-            && receipts.iter().zip(&listed.transactions).all(|(receipt, tx)| receipt.transaction_hash == *tx && receipt.block_hash == block);
+            && receipts
+                .iter()
+                .zip(&listed.transactions)
+                .all(|(receipt, tx)| receipt.transaction_hash == *tx && receipt.block_hash == block);
         if !whole {
-            let text = format!("the receipts of block {block} are not one for each of its {} transactions", listed.transactions.len());
+            let text =
+                format!("the receipts of block {block} are not one for each of its {} transactions", listed.transactions.len());
             return Err(SourceError::transient(text));
         }
         Ok(receipts)
@@ -190,7 +199,10 @@ mod tests {
         assert!(is_absent(&error(-32000, "header not found")));
         assert!(is_absent(&error(-32000, "unknown block")));
         assert!(is_absent(&error(-32602, "blockHash cannot be found")));
-        assert!(is_absent(&error(-32000, "One of the blocks specified in filter (fromBlock, toBlock or blockHash) cannot be found.")));
+        assert!(is_absent(&error(
+            -32000,
+            "One of the blocks specified in filter (fromBlock, toBlock or blockHash) cannot be found."
+        )));
         assert!(!is_absent(&error(-32601, "method not found")));
         assert!(!is_absent(&error(4444, "pruned history not found")));
         assert!(!is_absent(&error(-32005, "query returned more than 10000 results")));

@@ -7,7 +7,9 @@ use crate::plan::Plan;
 use crate::receipt::{Outcome, Receipt};
 use crate::trace::Traced;
 use alloy::primitives::{Address, B256};
-use confirmd_core::{Amount, AssetId, BlockRef, DepositKey, Payment, SourceError, Timestamp, Transfer, TxId, WatchEntry, WatchSet};
+use confirmd_core::{
+    Amount, AssetId, BlockRef, DepositKey, Payment, SourceError, Timestamp, Transfer, TxId, WatchEntry, WatchSet,
+};
 use std::collections::HashMap;
 
 /// Wei of a Gwei.
@@ -54,7 +56,7 @@ impl Reading<'_> {
             }
             self.withdrawal_credits(asset, watch, &mut credits)?;
         }
-        credits.sort_by(|a, b| (a.position, a.key.output_index).cmp(&(b.position, b.key.output_index)));
+        credits.sort_by_key(|credit| (credit.position, credit.key.output_index));
         Ok(credits.into_iter().map(|credit| self.transfer(credit)).collect())
     }
 
@@ -76,8 +78,14 @@ impl Reading<'_> {
     }
 
     fn native_credit(&self, tx: &Transaction, asset: &AssetId, watch: &WatchSet) -> Result<Option<Credit>, SourceError> {
-        let Some((payment, entry)) = NativePayment::read(tx).and_then(|p| Some((p, watched(watch, p.to)?))) else { return Ok(None) };
+        let Some((payment, entry)) = NativePayment::read(tx).and_then(|p| Some((p, watched(watch, p.to)?))) else {
+            return Ok(None);
+        };
         let receipt = self.receipt(tx.hash)?;
+        if tx.transaction_index.is_some_and(|index| index != receipt.transaction_index) {
+            let text = format!("block {} and the receipt of {} differ on its position", self.block, tx.hash);
+            return Err(SourceError::transient(text));
+        }
         match receipt.outcome() {
             Outcome::Failed => return Ok(None),
             Outcome::Succeeded => {}
@@ -99,7 +107,13 @@ impl Reading<'_> {
         }))
     }
 
-    fn internal_credits(&self, traced: &Traced, asset: &AssetId, watch: &WatchSet, credits: &mut Vec<Credit>) -> Result<(), SourceError> {
+    fn internal_credits(
+        &self,
+        traced: &Traced,
+        asset: &AssetId,
+        watch: &WatchSet,
+        credits: &mut Vec<Credit>,
+    ) -> Result<(), SourceError> {
         for payment in &traced.payments {
             let to_other = payment.to.filter(|to| payment.from != Some(*to));
             let Some(entry) = to_other.and_then(|to| watched(watch, to)) else { continue };
@@ -168,5 +182,6 @@ fn tx_id(hash: B256) -> TxId {
 
 fn position(receipt: &Receipt) -> Result<u32, SourceError> {
     let index = receipt.transaction_index.0;
-    u32::try_from(index).map_err(|_| SourceError::transient(format!("{} is at position {index} of its block", receipt.transaction_hash)))
+    u32::try_from(index)
+        .map_err(|_| SourceError::transient(format!("{} is at position {index} of its block", receipt.transaction_hash)))
 }

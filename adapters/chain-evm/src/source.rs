@@ -12,8 +12,8 @@ use crate::span::Span;
 use alloy::primitives::B256;
 use async_trait::async_trait;
 use confirmd_core::{
-    Address, AddressError, BlockHeader, BlockRef, ChainContext, ChainId, ChainProfile, ChainSource, Clock, ConfigError, EndpointStatus,
-    FinalityTag, Height, SourceError, SystemClock, Transfer, WatchSet,
+    Address, AddressError, BlockHeader, BlockRef, ChainContext, ChainId, ChainProfile, ChainSource, Clock, ConfigError,
+    EndpointStatus, FinalityTag, Height, SourceError, SystemClock, Transfer, WatchSet,
 };
 use confirmd_rpc::RpcError;
 use serde_json::json;
@@ -91,7 +91,9 @@ impl EvmSource {
                 "block 0 of the node is {}, configured is genesis = \"{expected}\": it serves another network with the same chain id",
                 genesis.hash
             ))),
-            None => Err(SourceError::fatal("the node has no block 0 to compare with genesis; use a node that has, or leave genesis out")),
+            None => Err(SourceError::fatal(
+                "the node has no block 0 to compare with genesis; use a node that has, or leave genesis out",
+            )),
         }
     }
 
@@ -200,7 +202,8 @@ impl ChainSource for EvmSource {
     }
 
     async fn transfers(&self, from: Height, to: &BlockRef, watch: &WatchSet) -> Result<Vec<Transfer>, SourceError> {
-        let to_hash: B256 = to.hash.as_str().parse().map_err(|_| SourceError::orphaned(format!("{to} is not a block of this chain")))?;
+        let to_hash: B256 =
+            to.hash.as_str().parse().map_err(|_| SourceError::orphaned(format!("{to} is not a block of this chain")))?;
         let plan = Plan::new(watch, &self.settings.emitters);
         let span = Span {
             node: &self.node,

@@ -83,7 +83,8 @@ impl Span<'_> {
 
     /// Blocks along their links: whole ones where native payments count, headers near the tip, none far below it.
     async fn blocks(&self) -> Result<Vec<Sealed>, SourceError> {
-        let pays_watched = |tx: &crate::block::Transaction| NativePayment::read(tx).is_some_and(|p| watched(self.watch, p.to).is_some());
+        let pays_watched =
+            |tx: &crate::block::Transaction| NativePayment::read(tx).is_some_and(|p| watched(self.watch, p.to).is_some());
         match (&self.plan.native, self.deep) {
             (Some(_), _) => read_blocks(self.node, self.from, self.to, &pays_watched).await,
             (None, false) => read_headers(self.node, self.from, self.to).await,
@@ -97,7 +98,12 @@ impl Span<'_> {
             return Ok(Vec::new());
         }
         let recipients_max = if self.deep { RECIPIENTS_MAX_DEEP } else { RECIPIENTS_MAX_NEAR };
-        let words = || self.watch.addresses().filter(|entry| entry.address.bytes().len() == 20).map(|entry| B256::left_padding_from(entry.address.bytes()));
+        let words = || {
+            self.watch
+                .addresses()
+                .filter(|entry| entry.address.bytes().len() == 20)
+                .map(|entry| B256::left_padding_from(entry.address.bytes()))
+        };
         let recipients = (self.watch.len() <= recipients_max).then(|| words().collect());
         let filter = LogFilter::new(self.plan.tokens.keys().copied().collect(), recipients);
         let reader = LogReader { node: self.node, filter: &filter, pace: self.pace, to: self.to, to_hash: self.to_hash };
@@ -114,7 +120,10 @@ impl Span<'_> {
     fn check_links(&self, blocks: &[Sealed], logs: &[Log]) -> Result<(), SourceError> {
         let hashes: HashSet<B256> = blocks.iter().map(|block| block.hash).collect();
         match logs.iter().find(|log| !blocks.is_empty() && log.block_hash.is_none_or(|hash| !hashes.contains(&hash))) {
-            Some(stray) => Err(SourceError::orphaned(format!("a log of block {:?}, which is not on the branch of {}", stray.block_hash, self.to))),
+            Some(stray) => Err(SourceError::orphaned(format!(
+                "a log of block {:?}, which is not on the branch of {}",
+                stray.block_hash, self.to
+            ))),
             None => Ok(()),
         }
     }
@@ -122,7 +131,8 @@ impl Span<'_> {
     /// Blocks that may carry a payment, by height, with the transactions whose receipts decide it.
     fn found(&self, blocks: &[Sealed], logs: Vec<Log>) -> BTreeMap<u64, Found> {
         let mut found: BTreeMap<u64, Found> = BTreeMap::new();
-        let withdraws = |block: &Sealed| self.withdrawals && block.withdrawals.iter().any(|w| watched(self.watch, w.address).is_some());
+        let withdraws =
+            |block: &Sealed| self.withdrawals && block.withdrawals.iter().any(|w| watched(self.watch, w.address).is_some());
         for block in blocks.iter().filter(|block| !block.natives.is_empty() || withdraws(block)) {
             let entry = found.entry(block.block.height.0).or_default();
             entry.wanted.extend(block.natives.iter().map(|tx| tx.hash));
@@ -149,13 +159,20 @@ impl Span<'_> {
         }
         let traceable: Vec<&Sealed> = blocks.iter().filter(|block| block.transactions > 0 && block.block.height.0 > 0).collect();
         for part in traceable.chunks(TRACES_MAX) {
-            let calls: Vec<Call> = part.iter().map(|block| (TRACE_BLOCK, json!([block.hash, { "tracer": "callTracer" }]))).collect();
+            let calls: Vec<Call> =
+                part.iter().map(|block| (TRACE_BLOCK, json!([block.hash, { "tracer": "callTracer" }]))).collect();
             let answers = self.node.series::<Option<Vec<TraceEntry>>>(&calls, TRACES_MAX, None).await?;
             for (answer, block) in answers.into_iter().zip(part) {
                 let orphaned = |why: &str| SourceError::orphaned(format!("asked for the traces of block {}: {why}", block.block));
                 let entries = match answer {
                     Ok(entries) => entries.ok_or_else(|| orphaned("null"))?,
                     Err(error) if is_absent(&error) => return Err(orphaned(&error.to_string())),
+                    Err(error) if error.is_pruned() && !error.is_range_limit() => {
+                        return Err(SourceError::fatal(format!(
+                            "{error}; the node no longer has the state to trace block {}: use an archive node, or set internal_transfers = \"off\"",
+                            block.block
+                        )));
+                    }
                     Err(error) => return Err(refused(error)),
                 };
                 let traced = read_traces(&block.tx_hashes, &entries)
@@ -178,11 +195,17 @@ impl Span<'_> {
     }
 
     async fn read_receipts(&self, found: &mut BTreeMap<u64, Found>) -> Result<(), SourceError> {
-        let wanted: Vec<(B256, B256)> = found.values().flat_map(|block| block.wanted.iter().map(|tx| (*tx, block.hash))).collect();
+        let wanted: Vec<(B256, B256)> =
+            found.values().flat_map(|block| block.wanted.iter().map(|tx| (*tx, block.hash))).collect();
         for receipt in self.node.receipts(&wanted).await? {
             let height = receipt.block_number.0;
             let block = found.get_mut(&height).filter(|block| block.hash == receipt.block_hash);
-            let text = || format!("the receipt of {} names block {} at height {height}, which is not its own", receipt.transaction_hash, receipt.block_hash);
+            let text = || {
+                format!(
+                    "the receipt of {} names block {} at height {height}, which is not its own",
+                    receipt.transaction_hash, receipt.block_hash
+                )
+            };
             let block = block.ok_or_else(|| SourceError::transient(text()))?;
             block.receipts.insert(receipt.transaction_hash, receipt);
         }
@@ -198,7 +221,9 @@ impl Span<'_> {
             let header = answer.map_err(refused)?;
             let Some(block) = found.get_mut(&height) else { continue };
             let same = header.filter(|header| header.hash == block.hash);
-            let gone = || SourceError::orphaned(format!("block {} at height {height} is no longer on the node's best chain", block.hash));
+            let gone = || {
+                SourceError::orphaned(format!("block {} at height {height} is no longer on the node's best chain", block.hash))
+            };
             block.time = Some(Timestamp::from_seconds(same.ok_or_else(gone)?.timestamp.0));
         }
         Ok(())

@@ -29,7 +29,8 @@ pub(crate) const PAYER: Account = address!("000000000000000000000000000000000000
 /// Every kind of payment this chain may hold.
 pub(crate) const ALL: &str = "native = { symbol = 'ETH' }\nwithdrawals = true\n
     assets = [{ symbol = 'USDC', contract = '0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48', decimals = 6 }]";
-pub(crate) const TOKENS: &str = "assets = [{ symbol = 'USDC', contract = '0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48', decimals = 6 }]";
+pub(crate) const TOKENS: &str =
+    "assets = [{ symbol = 'USDC', contract = '0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48', decimals = 6 }]";
 
 pub(crate) fn context(reorg_depth: u64) -> ChainContext {
     ChainContext {

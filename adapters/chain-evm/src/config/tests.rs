@@ -17,7 +17,9 @@ fn refused(text: &str) -> (String, String) {
 
 #[test]
 fn assets_get_caip_19_ids_with_the_contract_in_lower_case() {
-    let settings = parse(&format!("native = {{ symbol = 'ETH' }}\nassets = [{{ symbol = 'USDC', contract = '{USDC}', decimals = 6 }}]")).unwrap();
+    let settings =
+        parse(&format!("native = {{ symbol = 'ETH' }}\nassets = [{{ symbol = 'USDC', contract = '{USDC}', decimals = 6 }}]"))
+            .unwrap();
     let ids: Vec<_> = settings.assets.iter().map(|asset| asset.asset.id.as_str()).collect();
     assert_eq!(ids, ["eip155:1/slip44:60", "eip155:1/erc20:0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48"]);
     assert_eq!(settings.assets[0].asset.decimals, 18);
@@ -31,7 +33,11 @@ fn a_mistake_names_its_key_and_what_to_do() {
         ("".to_owned(), "assets", "native ="),
         ("nativ = 1".to_owned(), "nativ", "unknown field"),
         (format!("assets = [{}]", token("USDC", "0xa0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48")), "assets[0].contract", "EIP-55"),
-        (format!("assets = [{}, {}]", token("USDC", USDC), token("USDC", "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed")), "assets[1].symbol", "unique"),
+        (
+            format!("assets = [{}, {}]", token("USDC", USDC), token("USDC", "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed")),
+            "assets[1].symbol",
+            "unique",
+        ),
         (format!("assets = [{}, {}]", token("USDC", USDC), token("USDX", &USDC.to_lowercase())), "assets[1].contract", "twice"),
         (format!("native = {{ symbol = 'USDC' }}\nassets = [{}]", token("USDC", USDC)), "assets[0].symbol", "unique"),
         (format!("withdrawals = true\nassets = [{}]", token("USDC", USDC)), "withdrawals", "native ="),
@@ -51,7 +57,8 @@ fn a_mistake_names_its_key_and_what_to_do() {
 fn confirmations_for_an_asset_that_is_not_listed_are_refused() {
     let mut context = context(12);
     context.requirements.insert("USDT".into(), context.default_requirement);
-    let table: toml::Table = "chain_id = 1\nrpc = [{ url = 'http://127.0.0.1:8545' }]\nnative = { symbol = 'ETH' }".parse().unwrap();
+    let table: toml::Table =
+        "chain_id = 1\nrpc = [{ url = 'http://127.0.0.1:8545' }]\nnative = { symbol = 'ETH' }".parse().unwrap();
     let error = Settings::parse(&context, table).unwrap_err();
     assert_eq!(error.key, "confirmations.USDT");
     assert!(error.problem.contains("ETH"));

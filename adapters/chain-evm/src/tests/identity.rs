@@ -113,6 +113,7 @@ async fn s6_payments_come_by_height_position_and_output_index() {
     let found = source.transfers(Height(1), &tip(&node), &watch(&*source, &[WATCHED])).await.unwrap();
     let order: Vec<_> = found.iter().map(|t| (t.block.height.0, t.position, t.key.output_index)).collect();
     let own = [(0, 3), (0, 6), (0, 1_000_000_001), (1, 0), (2, 0)];
-    let expected: Vec<_> = (1..=2).flat_map(|height| own.iter().map(move |(position, index)| (height, *position, *index))).collect();
+    let expected: Vec<_> =
+        (1..=2).flat_map(|height| own.iter().map(move |(position, index)| (height, *position, *index))).collect();
     assert_eq!(order, expected);
 }

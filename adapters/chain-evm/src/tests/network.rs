@@ -48,7 +48,11 @@ async fn b39_s18_a_tag_that_is_absent_is_none_never_zero() {
     assert_eq!(height(source.finalized(FinalityTag::Safe).await.unwrap()), Some(68));
     assert_eq!(height(source.finalized(FinalityTag::Finalized).await.unwrap()), Some(36));
     node.set_finalized(Finality::At(30));
-    assert_eq!(height(source.finalized(FinalityTag::Finalized).await.unwrap()), Some(30), "told as it is; the engine never goes back");
+    assert_eq!(
+        height(source.finalized(FinalityTag::Finalized).await.unwrap()),
+        Some(30),
+        "told as it is; the engine never goes back"
+    );
     for absent in [Finality::Null, Finality::NotFound] {
         node.set_finalized(absent);
         assert_eq!(source.finalized(FinalityTag::Finalized).await.unwrap(), None);

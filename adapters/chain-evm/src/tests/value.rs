@@ -113,7 +113,10 @@ async fn b27_a_trace_that_fails_is_never_no_internal_payments() {
         (Ok(serde_json::json!([])), SourceErrorKind::Transient { retry_after: None }),
         (Ok(serde_json::Value::Null), SourceErrorKind::Orphaned),
         (Ok(serde_json::json!([{ "error": "out of memory" }])), SourceErrorKind::Transient { retry_after: None }),
-        (Err(confirmd_testkit::json_rpc::RpcError::new(-32000, "tracing failed")), SourceErrorKind::Transient { retry_after: None }),
+        (
+            Err(confirmd_testkit::json_rpc::RpcError::new(-32000, "tracing failed")),
+            SourceErrorKind::Transient { retry_after: None },
+        ),
         (Err(confirmd_testkit::json_rpc::RpcError::new(-32000, "missing trie node")), SourceErrorKind::Fatal),
     ] {
         node.faults().answer_next("debug_traceBlockByHash", 1, answer.clone());
@@ -137,4 +140,15 @@ async fn b30_each_withdrawal_is_a_deposit_in_wei_where_the_option_is_on() {
     assert_eq!(found(&node, &*source).await, expected);
     let without = build(&node, "native = { symbol = 'ETH' }", 10);
     assert_eq!(found(&node, &*without).await, []);
+}
+
+#[tokio::test]
+async fn b27_a_trace_nested_deeper_than_recursive_parsers_go_is_read() {
+    let node = node().await;
+    let source = build(&node, ALL, 10);
+    let deepest = Call::new(TOKEN, WATCHED, wei(5));
+    let nested = (0..400).fold(deepest, |inner, _| Call::new(TOKEN, PAYER, U256::ZERO).calls(vec![inner]));
+    node.send(TxSpec::new(PAYER, TOKEN).calls(vec![nested]));
+    node.mine(1);
+    assert_eq!(found(&node, &*source).await.len(), 1);
 }
