@@ -37,8 +37,8 @@ async fn b12_s9_a_node_that_lags_behind_the_block_asked_for_is_orphaned_never_em
 async fn s9_an_orphaned_or_unknown_block_is_orphaned_also_with_nothing_to_look_for() {
     let node = node().await;
     pay(&node, 30);
-    for (depth, last) in [(50, 30), (5, 20)] {
-        let source = build(&node, ALL, depth);
+    for (keys, depth, last) in [(ALL, 50, 30), (ALL, 5, 20), (TOKENS, 50, 30), (TOKENS, 5, 20)] {
+        let source = build(&node, keys, depth);
         source.tip().await.unwrap();
         let unknown = block(last, B256::repeat_byte(9));
         let odd = BlockRef { hash: BlockHash::new("nonsense").unwrap(), ..unknown.clone() };
@@ -50,7 +50,7 @@ async fn s9_an_orphaned_or_unknown_block_is_orphaned_also_with_nothing_to_look_f
         // The fake node serves stale blocks by hash, as geth does.
         let stale = block(last, node.hash_at(last).unwrap());
         let branch = node.fork(15, Remine::Drop);
-        assert_eq!(kind(&*source, last - 3, &stale).await, SourceErrorKind::Orphaned);
+        assert_eq!(kind(&*source, last - 3, &stale).await, SourceErrorKind::Orphaned, "{keys} {depth}");
         node.return_to(&branch);
     }
 }
@@ -126,4 +126,21 @@ async fn b36_removed_logs_are_no_payments() {
     // Block 20 alone proves the answer incomplete; the removed log is neither a payment nor a contradiction.
     let error = source.transfers(Height(1), &to, &watch(&*source, &[WATCHED])).await.unwrap_err();
     assert!(error.to_string().contains("log index"), "{error}");
+}
+
+#[tokio::test]
+async fn s4_blocks_in_the_middle_that_belong_to_another_branch_are_noticed() {
+    let node = node().await;
+    pay(&node, 6);
+    for keys in [ALL, TOKENS] {
+        let source = build(&node, keys, 50);
+        let to = source.tip().await.unwrap();
+        // Heights 3 and 4 are read while another branch without the payments is best; the rest is as it was.
+        let (there, back) = (node.clone(), node.clone());
+        let branch = node.branch();
+        node.faults().before("eth_getBlockByNumber", 2, move || drop(there.fork(5, Remine::Drop)));
+        node.faults().before("eth_getBlockByNumber", 4, move || drop(back.return_to(&branch)));
+        assert_eq!(kind(&*source, 1, &to).await, SourceErrorKind::Orphaned, "{keys}");
+        assert_eq!(tip(&node), to);
+    }
 }

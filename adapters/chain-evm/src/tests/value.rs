@@ -39,11 +39,15 @@ async fn b33_paying_oneself_is_no_credit() {
     let node = node().await;
     let source = build(&node, ALL, 10);
     node.erc20_transfer(TOKEN, WATCHED, WATCHED, wei(5));
+    node.send(
+        TxSpec::new(PAYER, TOKEN)
+            .logs(vec![transfer_log(TOKEN, WATCHED, WATCHED, wei(5)), transfer_log(TOKEN, PAYER, WATCHED, wei(7))]),
+    );
     node.transfer_native(WATCHED, WATCHED, wei(5));
     node.send(TxSpec::new(PAYER, TOKEN).calls(vec![Call::new(WATCHED, WATCHED, wei(5)), Call::new(TOKEN, WATCHED, wei(6))]));
     node.mine(1);
     let rows = found(&node, &*source).await;
-    assert_eq!(rows.iter().map(|row| (row.1, row.3)).collect::<Vec<_>>(), [(1_000_000_001, wei(6))]);
+    assert_eq!(rows.iter().map(|row| (row.1, row.3)).collect::<Vec<_>>(), [(2, wei(7)), (1_000_000_001, wei(6))]);
 }
 
 #[tokio::test]
