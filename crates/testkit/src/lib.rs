@@ -43,6 +43,9 @@ pub mod receiver;
 mod remine;
 pub mod scripted;
 
+// Their types stand in the fake nodes' methods.
+pub use {alloy, bitcoin};
+
 pub use fake_bitcoin::{BitcoinOptions, FakeBitcoin};
 pub use fake_evm::{EvmOptions, FakeEvm};
 pub use faults::Faults;
