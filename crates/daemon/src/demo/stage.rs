@@ -66,7 +66,7 @@ impl Stage {
         self.confirmd.kill().await?;
         if self.keep {
             self.voice.aside(&format!("kept: {}", self.folder.display()));
-            return Ok(status.chains.iter().map(|chain| chain.pending).sum());
+            return Ok(());
         }
         std::fs::remove_dir_all(&self.folder).with_context(|| format!("remove {}", self.folder.display()))
     }
@@ -139,7 +139,7 @@ impl Stage {
                     let reached = |name: &str, height: u64| heights.get(name).copied().flatten() >= Some(height);
                     let delivered = status.consumers.iter().all(|consumer| consumer.waiting == 0);
                     if reached("bitcoin", bitcoin.into()) && reached("devnet", devnet) && delivered {
-                        return Ok(());
+                        return Ok(status.chains.iter().map(|chain| chain.pending).sum());
                     }
                 }
                 tokio::time::sleep(std::time::Duration::from_millis(50)).await;
