@@ -36,7 +36,8 @@ pub fn parse_table<T: DeserializeOwned>(table: toml::Table) -> Result<T, ConfigE
     serde_path_to_error::deserialize(toml::Value::Table(table)).map_err(|error| {
         let key = error.path().to_string();
         let key = if key == "." { String::new() } else { key };
-        ConfigError { key, problem: error.into_inner().to_string().trim().to_owned() }
+        // The message alone: what toml's Display adds repeats the key.
+        ConfigError { key, problem: error.into_inner().message().trim().to_owned() }
     })
 }
 
