@@ -1,7 +1,12 @@
 //! What the demo says: lines for people, or JSON for machines.
 
 use serde_json::json;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write as _};
+
+/// A line on stdout. A reader that has gone (`| head`) is no reason to panic.
+macro_rules! line {
+    ($($part:tt)*) => {{ let _ = writeln!(std::io::stdout(), $($part)*); }};
+}
 
 /// How the demo speaks.
 #[derive(Debug, Clone, Copy)]
@@ -22,9 +27,9 @@ impl Voice {
 
     fn say(self, kind: &str, text: &str, line: &str) {
         if self.json {
-            println!("{}", json!({ "kind": kind, "text": text }));
+            line!("{}", json!({ "kind": kind, "text": text }));
         } else {
-            println!("{line}");
+            line!("{line}");
         }
     }
 
@@ -53,19 +58,19 @@ impl Voice {
     /// One line of the comparison.
     pub(super) fn balance(self, owner: &str, symbol: &str, ledger: &str, chain: &str) {
         if self.json {
-            println!("{}", json!({ "kind": "balance", "owner": owner, "asset": symbol, "ledger": ledger, "chain": chain }));
+            line!("{}", json!({ "kind": "balance", "owner": owner, "asset": symbol, "ledger": ledger, "chain": chain }));
             return;
         }
         let verdict = if ledger == chain { self.paint("1;32", "equal") } else { self.paint("1;31", "DIFFERENT") };
-        println!("  {owner:<8} {symbol:<6} ledger {ledger:>12}   chain {chain:>12}   {verdict}");
+        line!("  {owner:<8} {symbol:<6} ledger {ledger:>12}   chain {chain:>12}   {verdict}");
     }
 
     /// The last line.
     pub(super) fn verdict(self, equal: bool, text: &str) {
         if self.json {
-            println!("{}", json!({ "kind": "verdict", "equal": equal, "text": text }));
+            line!("{}", json!({ "kind": "verdict", "equal": equal, "text": text }));
         } else {
-            println!("\n{}", self.paint(if equal { "1;32" } else { "1;31" }, text));
+            line!("\n{}", self.paint(if equal { "1;32" } else { "1;31" }, text));
         }
     }
 
