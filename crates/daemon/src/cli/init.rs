@@ -74,27 +74,42 @@ pub(super) fn text(registry: &Registry) -> String {
     text
 }
 
-/// A kind's example as a whole table, named after the kind.
+/// A kind's example as a whole table.
 pub(super) fn chain_example(kind: &ChainKind) -> String {
     below(&format!("chains.{}", kind.name), kind.example)
 }
 
-/// A kind's example as a whole table, named after the kind.
+/// A kind's example as a whole table.
 pub(super) fn sink_example(kind: &SinkKind) -> String {
     below(&format!("sinks.{}", kind.name), kind.example)
 }
 
-/// Puts a plug-in's table below its parent: the header in front, sub-tables' headers with the parent's path.
+/// An example with a header of its own stays as it is; one without gets it in front.
 fn below(parent: &str, example: &str) -> String {
-    let header = |line: &str| {
-        let (open, name) = if let Some(name) = line.strip_prefix("[[") { ("[[", name) } else { ("[", line.strip_prefix('[')?) };
-        let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic());
-        is_name.then(|| format!("{open}{parent}.{name}"))
-    };
-    let lines = example.trim().lines().map(|line| header(line).unwrap_or_else(|| line.to_owned()));
-    std::iter::once(format!("[{parent}]")).chain(lines).map(|line| line + "\n").collect()
+    let example = example.trim();
+    let has_header = example.lines().any(|line| line.starts_with("[chains.") || line.starts_with("[sinks."));
+    if has_header { format!("{example}\n") } else { format!("[{parent}]\n{example}\n") }
 }
 
 fn commented(text: &str) -> String {
     text.lines().map(|line| if line.is_empty() { "#\n".to_owned() } else { format!("# {line}\n") }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::config::ConfigFile;
+
+    #[test]
+    fn the_written_configuration_parses_and_so_does_every_example_in_it_once_uncommented() {
+        let registry = confirmd_builtin::registry();
+        let file = ConfigFile::parse(Path::new("x.toml"), text(&registry)).unwrap();
+        assert!(file.chains.is_empty() && file.sinks.is_empty());
+        let mut whole = HEAD.to_owned();
+        registry.chains().for_each(|kind| whole.push_str(&chain_example(kind)));
+        registry.sinks().for_each(|kind| whole.push_str(&sink_example(kind)));
+        let file = ConfigFile::parse(Path::new("x.toml"), whole).unwrap();
+        assert_eq!((file.chains.len(), file.sinks.len()), (registry.chains().count(), registry.sinks().count()));
+    }
 }

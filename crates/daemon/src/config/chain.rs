@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
+use toml::Value;
 
 /// Taken out before the adapter sees its table.
 const COMMON: &[&str] =
@@ -46,13 +47,13 @@ pub struct ConfiguredAddress {
 #[serde(deny_unknown_fields)]
 struct Common {
     kind: Option<String>,
-    confirmations: Option<toml::Value>,
-    reorg_depth: Option<i64>,
-    start: Option<toml::Value>,
+    confirmations: Option<Value>,
+    reorg_depth: Option<Value>,
+    start: Option<Value>,
     poll_interval: Option<HumanDuration>,
     fork_grace: Option<HumanDuration>,
     behind_alarm: Option<HumanDuration>,
-    span_max: Option<i64>,
+    span_max: Option<Value>,
     #[serde(default)]
     watch: Vec<Watch>,
 }
@@ -81,7 +82,7 @@ impl ChainConfig {
             poll_interval: span(common.poll_interval, "poll_interval")?,
             fork_grace: common.fork_grace.map_or(FORK_GRACE, |span| span.0),
             behind_alarm: span(common.behind_alarm, "behind_alarm")?.unwrap_or(BEHIND_ALARM),
-            span_max: common.span_max.map(|number| positive(number, "span_max")).transpose()?,
+            span_max: common.span_max.map(|value| positive(&value, "span_max")).transpose()?,
         };
         let symbols: Vec<String> = context.requirements.keys().cloned().collect();
         let source = (kind.build)(context, table).map_err(with_common_keys)?;
@@ -113,9 +114,9 @@ fn with_common_keys(mut error: ConfigError) -> ConfigError {
     error
 }
 
-fn positive(number: i64, key: &str) -> Result<NonZeroU64, ConfigError> {
-    let wrong = || ConfigError::new(key, format!("{number} is not a number of at least 1"));
-    u64::try_from(number).ok().and_then(NonZeroU64::new).ok_or_else(wrong)
+fn positive(value: &Value, key: &str) -> Result<NonZeroU64, ConfigError> {
+    let wrong = || ConfigError::new(key, format!("{} is not a whole number of at least 1", shown(value)));
+    value.as_integer().and_then(|number| u64::try_from(number).ok()).and_then(NonZeroU64::new).ok_or_else(wrong)
 }
 
 fn span(span: Option<HumanDuration>, key: &str) -> Result<Option<Duration>, ConfigError> {
@@ -126,17 +127,17 @@ fn span(span: Option<HumanDuration>, key: &str) -> Result<Option<Duration>, Conf
 }
 
 fn reorg_depth(
-    number: Option<i64>,
+    value: Option<Value>,
     default: Requirement,
     by_symbol: &BTreeMap<String, Requirement>,
 ) -> Result<NonZeroU64, ConfigError> {
-    let number = number.ok_or_else(|| {
+    let value = value.ok_or_else(|| {
         ConfigError::new(
             "reorg_depth",
             "it is missing: how many blocks may still change? Deposits below are settled and never taken back; 24 suits Bitcoin, 96 Ethereum",
         )
     })?;
-    let reorg_depth = positive(number, "reorg_depth")?;
+    let reorg_depth = positive(&value, "reorg_depth")?;
     let all = std::iter::once(("default", &default)).chain(by_symbol.iter().map(|(symbol, one)| (symbol.as_str(), one)));
     let (symbol, deepest) = all.max_by_key(|(_, one)| one.at_least).unwrap_or(("default", &default));
     if u64::from(deepest.at_least.get()) <= reorg_depth.get() {
@@ -149,11 +150,11 @@ fn reorg_depth(
     Err(ConfigError::new("reorg_depth", problem))
 }
 
-fn start(value: Option<toml::Value>) -> Result<StartAt, ConfigError> {
+fn start(value: Option<Value>) -> Result<StartAt, ConfigError> {
     match &value {
         None => Ok(StartAt::Tip),
-        Some(toml::Value::String(text)) if text == "tip" => Ok(StartAt::Tip),
-        Some(toml::Value::Integer(height)) if *height >= 1 => {
+        Some(Value::String(text)) if text == "tip" => Ok(StartAt::Tip),
+        Some(Value::Integer(height)) if *height >= 1 => {
             u64::try_from(*height).map(|height| StartAt::Height(Height(height))).map_err(|e| ConfigError::new("start", e.to_string()))
         }
         Some(other) => {

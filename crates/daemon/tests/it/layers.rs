@@ -1,0 +1,109 @@
+//! Which crate may know which: the dependency rule, over cargo's own view of the workspace.
+
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
+use std::collections::{BTreeMap, BTreeSet};
+
+fn metadata(arguments: &[&str]) -> Metadata {
+    let mut command = MetadataCommand::new();
+    command.manifest_path(super::root().join("Cargo.toml"));
+    command.other_options(arguments.iter().chain(&["--offline"]).map(|a| (*a).to_owned()).collect::<Vec<_>>());
+    command.exec().unwrap()
+}
+
+/// Dependencies that end up in a binary: not those of tests.
+fn shipped(package: &Package) -> BTreeSet<&str> {
+    let normal = package.dependencies.iter().filter(|dependency| dependency.kind != DependencyKind::Development);
+    normal.map(|dependency| dependency.name.as_str()).collect()
+}
+
+/// Every package of the workspace by its folder from the root: `crates/core`, `adapters/chain-evm`.
+fn members(metadata: &Metadata) -> BTreeMap<String, &Package> {
+    let folder = |package: &&Package| {
+        let folder = package.manifest_path.parent().unwrap();
+        folder.strip_prefix(&metadata.workspace_root).unwrap().to_string()
+    };
+    metadata.workspace_packages().iter().map(|package| (folder(package), *package)).collect()
+}
+
+fn ours<'a>(dependencies: &BTreeSet<&'a str>, members: &BTreeMap<String, &Package>) -> BTreeSet<&'a str> {
+    dependencies.iter().copied().filter(|name| members.values().any(|member| member.name.as_str() == *name)).collect()
+}
+
+const RUNTIMES: &[&str] = &["tokio", "hyper", "hyper-util", "hyper-rustls", "jsonrpsee", "axum", "sled", "governor"];
+
+#[test]
+fn core_knows_no_other_crate_of_ours_no_runtime_and_no_io() {
+    let metadata = metadata(&["--no-deps"]);
+    let members = members(&metadata);
+    let core = shipped(members["crates/core"]);
+    assert!(ours(&core, &members).is_empty(), "{core:?}");
+    for runtime in RUNTIMES {
+        assert!(!core.contains(runtime), "core depends on {runtime}");
+    }
+}
+
+#[test]
+fn the_engine_knows_core_alone_no_database_and_no_http() {
+    let metadata = metadata(&["--no-deps"]);
+    let members = members(&metadata);
+    let engine = shipped(members["crates/engine"]);
+    assert_eq!(ours(&engine, &members), BTreeSet::from(["confirmd-core"]));
+    for outside in RUNTIMES.iter().filter(|name| **name != "tokio").chain(&["http", "bitcoin", "alloy"]) {
+        assert!(!engine.contains(outside), "the engine depends on {outside}");
+    }
+}
+
+#[test]
+fn an_adapter_knows_core_and_rpc_only_never_another_adapter_the_engine_or_a_store() {
+    let metadata = metadata(&["--no-deps"]);
+    let members = members(&metadata);
+    let adapters = members.iter().filter(|(folder, _)| folder.starts_with("adapters/") && *folder != "adapters/builtin");
+    let mut seen = 0;
+    for (folder, package) in adapters {
+        let known = shipped(package);
+        let ours = ours(&known, &members);
+        assert!(ours.iter().all(|name| ["confirmd-core", "confirmd-rpc"].contains(name)), "{folder} knows {ours:?}");
+        assert!(!known.contains("sled"), "{folder} touches a database");
+        seen += 1;
+    }
+    assert!(seen >= 5, "only {seen} adapters were found");
+}
+
+#[test]
+fn only_a_store_touches_the_database_and_only_builtin_and_the_daemon_know_the_adapters() {
+    let metadata = metadata(&["--no-deps"]);
+    let members = members(&metadata);
+    for (folder, package) in &members {
+        let known = shipped(package);
+        if !folder.starts_with("crates/store-") && folder != "benches" {
+            assert!(!known.contains("sled"), "{folder} depends on sled");
+        }
+        let store = known.contains("confirmd-store-sled");
+        assert!(!store || ["crates/daemon", "tests", "benches"].contains(&folder.as_str()), "{folder} knows a store");
+        let adapter = known.iter().any(|name| name.starts_with("confirmd-chain-") || name.starts_with("confirmd-sink-"));
+        assert!(!adapter || ["adapters/builtin", "tests", "benches"].contains(&folder.as_str()), "{folder} knows an adapter");
+        let testkit = known.contains("confirmd-testkit");
+        assert!(!testkit || ["crates/daemon", "tests", "benches"].contains(&folder.as_str()), "{folder} ships the testkit");
+    }
+}
+
+/// Names of everything reachable from the daemon by dependencies that are built into it, with these features.
+fn tree(features: &[&str]) -> BTreeSet<String> {
+    let mut arguments = vec!["tree", "--offline", "-p", "confirmd", "--edges", "normal,build", "--prefix", "none", "--format", "{p}"];
+    arguments.extend(features);
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = std::process::Command::new(cargo).current_dir(super::root()).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_shipped_daemon_contains_nothing_that_only_tests_need() {
+    let shipped = tree(&["--no-default-features"]);
+    assert!(shipped.contains("confirmd-engine"), "{shipped:?}");
+    for only_tests in ["confirmd-testkit", "proptest", "criterion", "tempfile", "libtest-mimic"] {
+        assert!(!shipped.contains(only_tests), "the shipped daemon contains {only_tests}");
+    }
+    assert!(tree(&[]).contains("confirmd-testkit"), "the demo brings its own nodes");
+}

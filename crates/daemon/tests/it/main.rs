@@ -1,0 +1,13 @@
+//! The daemon from outside: its example configurations, its layers, and the binary without a node.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+
+mod binary;
+mod examples;
+mod layers;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
