@@ -1,0 +1,112 @@
+//! Compares, in turn and in one process, what must cost about the same; fails when it does not.
+//!
+//! CPU time and bytes written are judged. Wall time is only printed: on a busy machine it says who else was busy.
+
+use anyhow::Result;
+use benches::block::Sample;
+use benches::ledger::{Ledger, PAYMENTS};
+use benches::process::memory_kb;
+use benches::ratio::{Ratio, judge, median};
+use benches::usage::{Usage, Used};
+use clap::Parser;
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::time::Instant;
+
+const FEW: u64 = 1_000;
+const MANY: u64 = 1_000_000;
+const TICKS: u64 = 50;
+const WARM_UP_TICKS: u64 = 20;
+const WATCHED: usize = 1_000_000;
+/// Larger than the caches of most machines.
+const SWEPT_BYTES: usize = 128 << 20;
+const TICK_GOAL: Ratio = Ratio(130);
+const BLOCK_GOAL: Ratio = Ratio(150);
+
+/// Ratios that must stay small whatever the machine.
+#[derive(Debug, Parser)]
+struct Args {
+    /// Rounds of the tick comparison; each runs both sizes.
+    #[arg(long, default_value_t = 15)]
+    rounds: u64,
+    /// Rounds of the block comparison.
+    #[arg(long, default_value_t = 41)]
+    block_rounds: u64,
+}
+
+fn main() -> Result<ExitCode> {
+    let args = Args::parse();
+    let block = block_reached(args.block_rounds)?;
+    let tick = tokio::runtime::Runtime::new()?.block_on(tick_reached(args.rounds))?;
+    Ok(if block && tick { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn tick_reached(rounds: u64) -> Result<bool> {
+    let start = Instant::now();
+    let mut many = Ledger::with_settled(MANY).await?;
+    println!("tick: {} settled keys loaded in {} s", many.settled(), start.elapsed().as_secs());
+    let (mut few_used, mut many_used) = (Vec::new(), Vec::new());
+    for round in 0..rounds {
+        // Made anew, since it would soon hold many keys.
+        let mut few = Ledger::with_settled(FEW).await?;
+        if round % 2 == 0 {
+            few_used.push(measured(&mut few).await?);
+            many_used.push(measured(&mut many).await?);
+        } else {
+            many_used.push(measured(&mut many).await?);
+            few_used.push(measured(&mut few).await?);
+        }
+    }
+    println!("tick: {PAYMENTS} new, {PAYMENTS} confirmed, {PAYMENTS} settled; medians of {rounds} rounds of {TICKS} ticks");
+    let of = |used: &[Used], figure: fn(&Used) -> u64| median(used.iter().map(figure).collect());
+    let both = |figure: fn(&Used) -> u64| (of(&few_used, figure), of(&many_used, figure));
+    let (cpu, wall, bytes) = (both(|used| used.cpu_ns), both(|used| used.wall_ns), both(|used| used.written_bytes));
+    println!("  {FEW:>9} settled: {} us CPU, {} us wall, {} bytes written a tick", cpu.0 / 1_000, wall.0 / 1_000, bytes.0);
+    println!("  {MANY:>9} settled: {} us CPU, {} us wall, {} bytes written a tick", cpu.1 / 1_000, wall.1 / 1_000, bytes.1);
+    println!("tick 1e3 vs 1e6 settled, wall: {} (not judged)", Ratio::of(wall.1, wall.0));
+    let cpu_reached = judge("tick 1e3 vs 1e6 settled, CPU", Ratio::of(cpu.1, cpu.0), TICK_GOAL);
+    let bytes_reached = judge("tick 1e3 vs 1e6 settled, bytes written", Ratio::of(bytes.1, bytes.0), TICK_GOAL);
+    Ok(cpu_reached && bytes_reached)
+}
+
+async fn measured(ledger: &mut Ledger) -> Result<Used> {
+    ledger.ticks(WARM_UP_TICKS).await?;
+    let usage = Usage::now()?;
+    ledger.ticks(TICKS).await?;
+    Ok(usage.used()?.each(TICKS))
+}
+
+fn block_reached(rounds: u64) -> Result<bool> {
+    let sample = Sample::find()?;
+    let before = memory_kb("self", "VmRSS")?;
+    let watch = sample.watch(WATCHED)?;
+    let taken = memory_kb("self", "VmRSS")?.saturating_sub(before).saturating_mul(1024);
+    let found = sample.decode_and_match(&watch)?.len();
+    println!("block: {}; {found} payments to {} watched scripts", sample.origin, watch.len());
+    println!("block: {} bytes of memory a watched script", taken / u64::try_from(watch.len().max(1))?);
+    let mut sweeper = vec![0u8; SWEPT_BYTES];
+    let mut reached = true;
+    for (caches, swept) in [("warm", false), ("cold", true)] {
+        let (mut decode, mut matched) = (Vec::new(), Vec::new());
+        for _ in 0..rounds {
+            decode.push(cpu_ns(swept, &mut sweeper, || sample.decode().map(|block| block.outputs.len()))?);
+            matched.push(cpu_ns(swept, &mut sweeper, || sample.decode_and_match(&watch).map(|found| found.len()))?);
+        }
+        let (decode, matched) = (median(decode), median(matched));
+        println!("  {caches} caches: decode {} us, decode and match {} us CPU", decode / 1_000, matched / 1_000);
+        let what = format!("block decoded and matched vs decoded, {caches} caches, CPU");
+        reached &= judge(&what, Ratio::of(matched, decode), BLOCK_GOAL);
+    }
+    Ok(reached)
+}
+
+/// With cold caches: after everything else was pushed out of them.
+fn cpu_ns(swept: bool, sweeper: &mut [u8], work: impl FnOnce() -> Result<usize>) -> Result<u64> {
+    if swept {
+        sweeper.iter_mut().step_by(64).for_each(|byte| *byte = byte.wrapping_add(1));
+        black_box(&mut *sweeper);
+    }
+    let usage = Usage::now()?;
+    black_box(work()?);
+    Ok(usage.used()?.cpu_ns)
+}
