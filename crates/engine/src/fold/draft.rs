@@ -60,7 +60,7 @@ impl<'a, T: Held + Clone> Overlay<'a, T> {
 /// See the module.
 pub(crate) struct Draft<'a> {
     pub(crate) state: &'a ChainState,
-    rules: &'a Rules,
+    pub(crate) rules: &'a Rules,
     pub(crate) pending: Overlay<'a, Pending>,
     pub(crate) reported: Overlay<'a, Reported>,
     pub(crate) orphaned: Overlay<'a, Orphaned>,

@@ -3,6 +3,7 @@
 use super::{WatchError, Watcher};
 use crate::Rules;
 use crate::fold::{ChangeDraft, undo};
+use crate::walker::{ReorgWalker, Walk};
 use confirmd_core::{
     BlockRef, ChainSource, ChainState, Change, ChangeSet, DepositKey, EventId, HaltReason, Height, StateStore, Timestamp,
 };
@@ -65,46 +66,60 @@ pub(super) async fn plan(
     let too_deep = matches!(halt.reason, HaltReason::TooDeep { .. });
     let mut draft = ChangeDraft::new(state, rules);
     let mut report = ResumeReport::default();
-    match (too_deep, how.accept_reorg) {
-        (true, false) => {
-            let text = format!("{}; {}", halt.reason, halt.reason.remedy());
-            return Err(WatchError::Refused(text));
-        }
-        (false, true) => {
-            let text =
-                format!("chain {} did not halt on a reorg ({}); resume it without --accept-reorg", rules.chain_name, halt.reason);
-            return Err(WatchError::Refused(text));
-        }
-        (false, false) => {}
-        (true, true) => {
-            let ancestor = ancestor(state, source).await?;
-            report.dropped = state.pending.above(ancestor.height).map(|held| held.transfer.key.clone()).collect();
-            report.reverted = state.reported.above(ancestor.height).map(|held| held.transfer.key.clone()).collect();
-            undo(&mut draft, ancestor.height, now);
-            for settled in store.settled_above(&rules.chain, ancestor.height).await? {
-                let confirmed = settled.event.map(|record| record.event);
-                let mut above = SettledAbove {
-                    height: settled.archived.height,
-                    key: confirmed.as_ref().map(|event| event.transfer.key.clone()),
-                    event: confirmed.as_ref().map(|event| event.id.clone()),
-                    reverted: false,
-                };
-                if let Some(confirmed) = confirmed.filter(|_| how.revert_settled) {
-                    let sequence = settled.archived.sequence.next();
-                    let id = EventId::derive(&rules.chain, &confirmed.transfer.key, rules.epoch, sequence);
-                    let reverted =
-                        confirmd_core::Event { id, sequence, confirmations: 0, decided_at: now, epoch: rules.epoch, ..confirmed };
-                    draft.archive_event(reverted);
-                    above.reverted = true;
-                }
-                report.settled.push(above);
+    if too_deep {
+        // A node that is right again needs no acceptance: the next walk decides as ever.
+        match (ReorgWalker.walk(source, &state.trail).await?, how.accept_reorg) {
+            (Walk::TooDeep { .. }, true) => accept(&mut draft, &mut report, source, store, how.revert_settled, now).await?,
+            (Walk::TooDeep { seen }, false) => {
+                let text = format!("{}; the node still has {seen}; {}", halt.reason, halt.reason.remedy());
+                return Err(WatchError::Refused(text));
             }
-            draft.change(Change::Reanchored(ancestor.clone()));
-            report.ancestor = Some(ancestor);
+            _ => {}
         }
+    } else if how.accept_reorg {
+        let text =
+            format!("chain {} did not halt on a reorg ({}); resume it without --accept-reorg", rules.chain_name, halt.reason);
+        return Err(WatchError::Refused(text));
     }
     draft.change(Change::Resumed);
     Ok((report, draft.finish()))
+}
+
+/// Anchors the trail at the highest recorded block that the node still has, and undoes what lies above it.
+async fn accept(
+    draft: &mut ChangeDraft<'_>,
+    report: &mut ResumeReport,
+    source: &dyn ChainSource,
+    store: &dyn StateStore,
+    revert_settled: bool,
+    now: Timestamp,
+) -> Result<(), WatchError> {
+    let (state, rules) = (draft.state, draft.rules);
+    let ancestor = ancestor(state, source).await?;
+    report.dropped = state.pending.above(ancestor.height).map(|held| held.transfer.key.clone()).collect();
+    report.reverted = state.reported.above(ancestor.height).map(|held| held.transfer.key.clone()).collect();
+    undo(draft, ancestor.height, now);
+    for settled in store.settled_above(&rules.chain, ancestor.height).await? {
+        let confirmed = settled.event.map(|record| record.event);
+        let mut above = SettledAbove {
+            height: settled.archived.height,
+            key: confirmed.as_ref().map(|event| event.transfer.key.clone()),
+            event: confirmed.as_ref().map(|event| event.id.clone()),
+            reverted: false,
+        };
+        if let Some(confirmed) = confirmed.filter(|_| revert_settled) {
+            let sequence = settled.archived.sequence.next();
+            let id = EventId::derive(&rules.chain, &confirmed.transfer.key, rules.epoch, sequence);
+            let reverted =
+                confirmd_core::Event { id, sequence, confirmations: 0, decided_at: now, epoch: rules.epoch, ..confirmed };
+            draft.archive_event(reverted);
+            above.reverted = true;
+        }
+        report.settled.push(above);
+    }
+    draft.change(Change::Reanchored(ancestor.clone()));
+    report.ancestor = Some(ancestor);
+    Ok(())
 }
 
 /// The highest recorded block, sparse ones included, that is on the node's best chain.

@@ -102,3 +102,21 @@ async fn a_key_that_changes_its_payment_while_its_block_stands_halts_the_chain()
     assert!(matches!(halt.reason, HaltReason::BrokenContract { .. }), "{}", halt.reason);
     assert_eq!(desk.events().await, []);
 }
+
+#[tokio::test]
+async fn a_node_that_is_right_again_needs_no_acceptance_and_keeps_the_floor() {
+    let mut desk = too_deep().await;
+    desk.events().await;
+    let (before, ours) = (desk.watcher.state().clone(), desk.tip().unwrap());
+    desk.chain.return_to(&ours);
+    for accept_reorg in [false, true] {
+        let report = resumed(&mut desk, resume(accept_reorg, false)).await.unwrap();
+        assert_eq!(report, ResumeReport::default());
+        let state = desk.watcher.state();
+        assert_eq!((&state.trail, &state.reported, &state.halt), (&before.trail, &before.reported, &None));
+        let halt = before.halt.clone().unwrap();
+        let mut set = ChangeSet::new(desk.watcher.rules.chain.clone(), state.version);
+        set.changes.push(Change::Halted(halt));
+        desk.watcher.commit(set).await.unwrap();
+    }
+}
