@@ -1,1 +1,35 @@
-//! confirmd-store-sled
+//! confirmd's embedded state: [`SledStore`] is `StateStore`, `Outbox` and `History` over one sled database.
+//!
+//! One directory per instance, one owner at a time, one tree, one atomic batch per commit. sled's own `flush` is not
+//! durable on Linux, so every group of commits ends with `sync_data` on the database file before anybody is answered.
+//! Everything that changes runs on one writer thread ([`writer`]); that thread also answers everything that reads the
+//! delivery queues, so nothing past the last synced commit is ever handed out.
+#![warn(missing_docs)]
+
+mod consumers;
+mod counter;
+mod damage;
+mod deposit_index;
+mod deposits;
+mod disk;
+mod events;
+mod handout;
+mod heads;
+mod history;
+mod keys;
+mod listing;
+mod lock;
+mod outbox;
+mod plan;
+mod prune;
+mod reader;
+mod record;
+mod rows;
+mod state;
+mod store;
+mod writer;
+
+pub use store::{OpenOptions, SledStore};
+
+#[cfg(test)]
+mod tests;

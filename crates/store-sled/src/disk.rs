@@ -1,0 +1,197 @@
+//! The database's files: making and opening a store, and the one place that makes a commit durable.
+
+use crate::counter::{self, Counter, Mark};
+use crate::damage::{REMEDY, guarded, refused, refused_by, refused_db, refused_io};
+use crate::keys;
+use crate::lock::StateLock;
+use crate::reader::{Reader, Rows};
+use crate::rows::{FORMAT, Meta, Progress};
+use confirmd_core::{Clock, Epoch, StoreError};
+use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
+
+/// The open files of a store. Fields drop in order: the database before its lock.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    pub(crate) reader: Reader,
+    pub(crate) meta: Meta,
+    pub(crate) progress: Progress,
+    file: File,
+    counter: Counter,
+    _lock: StateLock,
+}
+
+impl Disk {
+    /// Opens the store in a directory, or makes it there if `init` allows.
+    pub(crate) fn open(path: &Path, init: bool, cache_bytes: u64, clock: &dyn Clock) -> Result<Self, StoreError> {
+        let exists = is_initialised(path);
+        if !exists && !init {
+            return Err(refused(format!(
+                "{} holds no confirmd state; if this is a new instance start it with --init, otherwise mount or correct `state.path` \
+                 (a state that begins anew would begin at the tip and miss what was paid before)",
+                path.display()
+            )));
+        }
+        make_directory(path)?;
+        let lock = StateLock::take(path)?;
+        let exists = is_initialised(path);
+        if exists {
+            require_parts(path)?;
+        } else {
+            begin_making(path)?;
+        }
+        let db = open_database(path, cache_bytes)?;
+        let reader = Reader::new(db, path);
+        let file = sync_files(path)?;
+        let (counter, meta, progress) = guarded(path, || match exists {
+            true => open_existing(&reader),
+            false => make_new(&reader, &file, clock),
+        })?;
+        sync_directory(path)?;
+        // The store is whole; a mark left behind means nothing from here on.
+        let _ = std::fs::remove_file(path.join(MAKING));
+        Ok(Self { reader, meta, progress, file, counter, _lock: lock })
+    }
+
+    /// Applies one commit. Not durable before [`Disk::sync`].
+    pub(crate) fn apply(&mut self, mut rows: Rows) -> Result<(), StoreError> {
+        self.progress.commits = self.progress.commits.saturating_add(1);
+        rows.put(keys::progress(), &self.progress)?;
+        self.reader.db().apply_batch(rows.into_batch()).map_err(|error| refused_by("writing to the database failed", error))
+    }
+
+    /// Makes everything applied so far durable.
+    pub(crate) fn sync(&mut self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        self.reader.db().flush()?;
+        // sled's flush leaves the file's size and the drive's cache alone.
+        self.file.sync_data()?;
+        self.counter.record(self.progress.commits)?;
+        Ok(())
+    }
+
+    /// Ends: what was counted is durable too.
+    pub(crate) fn finish(mut self) -> Result<(), StoreError> {
+        self.reader.db().flush().map_err(|error| refused_by("closing the database failed; the next start checks it", error))?;
+        self.file.sync_all().map_err(|error| refused_io("syncing the database in", self.reader.path(), error))?;
+        let path = self.counter.path().to_owned();
+        self.counter.sync().map_err(|error| refused_io("syncing", &path, error))
+    }
+}
+
+/// Stands in the directory from before a new store's database is made until the store is whole.
+const MAKING: &str = "making";
+
+/// Whether a directory holds a store, whole or not. One whose making was interrupted never answered anybody: it is none.
+pub(crate) fn is_initialised(path: &Path) -> bool {
+    path.join(counter::NAME).exists() || (path.join("db").exists() && !path.join(MAKING).exists())
+}
+
+/// Clears what an interrupted making left behind, and marks that a new one has begun.
+fn begin_making(path: &Path) -> Result<(), StoreError> {
+    let remove = |name: &str| {
+        let part = path.join(name);
+        let removed = if part.is_dir() { std::fs::remove_dir_all(&part) } else { std::fs::remove_file(&part) };
+        match removed {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(refused_io("removing the unfinished", &part, error))
+            }
+            _ => Ok(()),
+        }
+    };
+    if path.join(MAKING).exists() {
+        ["db", "conf", "blobs"].into_iter().try_for_each(remove)?;
+    }
+    let making = path.join(MAKING);
+    File::create(&making).map(drop).map_err(|error| refused_io("creating", &making, error))?;
+    sync_directory(path)
+}
+
+fn make_directory(path: &Path) -> Result<(), StoreError> {
+    match std::fs::create_dir(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(error) => Err(refused_io("creating the state directory", path, error)),
+        Ok(()) => match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            Some(parent) => sync_directory(parent),
+            None => Ok(()),
+        },
+    }
+}
+
+fn require_parts(path: &Path) -> Result<(), StoreError> {
+    for part in ["db", "conf", counter::NAME] {
+        if !path.join(part).is_file() {
+            let path = path.display();
+            return Err(refused(format!("the state in {path} has lost its file `{part}`: it is damaged; {REMEDY}")));
+        }
+    }
+    Ok(())
+}
+
+fn open_database(path: &Path, cache_bytes: u64) -> Result<sled::Db, StoreError> {
+    guarded(path, || {
+        let config = sled::Config::new().path(path).flush_every_ms(None).cache_capacity(cache_bytes);
+        config.open().map_err(|error| refused_db(path, error))
+    })
+}
+
+/// Syncs what sled never does, and keeps the database file open for syncing after each commit.
+fn sync_files(path: &Path) -> Result<File, StoreError> {
+    let open = |name: &str| {
+        let file = path.join(name);
+        File::open(&file).and_then(|file| file.sync_all().map(|()| file)).map_err(|error| refused_io("syncing", &file, error))
+    };
+    open("conf")?;
+    open("db")
+}
+
+fn sync_directory(path: &Path) -> Result<(), StoreError> {
+    File::open(path).and_then(|directory| directory.sync_all()).map_err(|error| refused_io("syncing the directory", path, error))
+}
+
+fn open_existing(reader: &Reader) -> Result<(Counter, Meta, Progress), StoreError> {
+    let path = reader.path().display();
+    let (mut counter, mark) = Counter::open(reader.path())?;
+    let behind = |found: u64| {
+        refused(format!(
+            "the state in {path} has {found} commits but had {} before: its newest part was rolled back, by damage or by an old copy of \
+             the database; {REMEDY}",
+            mark.commits
+        ))
+    };
+    let meta: Meta = reader.get(&keys::meta())?.ok_or_else(|| behind(0))?;
+    if meta.format != FORMAT {
+        return Err(refused(format!(
+            "the state in {path} has format {}, this confirmd reads format {FORMAT}; run the version of confirmd that wrote it, or a newer one",
+            meta.format
+        )));
+    }
+    if meta.instance != mark.instance {
+        return Err(refused(format!("the database and the commit counter in {path} belong to two different states; {REMEDY}")));
+    }
+    let progress: Progress = reader.get(&keys::progress())?.ok_or_else(|| behind(0))?;
+    if progress.commits < mark.commits {
+        return Err(behind(progress.commits));
+    }
+    let failed = |error| refused_io("writing", &reader.path().join(counter::NAME), error);
+    counter.record(progress.commits).and_then(|()| counter.sync()).map_err(failed)?;
+    Ok((counter, meta, progress))
+}
+
+fn make_new(reader: &Reader, file: &File, clock: &dyn Clock) -> Result<(Counter, Meta, Progress), StoreError> {
+    let now = clock.now();
+    let half = || RandomState::new().hash_one(now).to_be_bytes();
+    let mut instance = [0; 16];
+    instance.iter_mut().zip(half().into_iter().chain(half())).for_each(|(to, from)| *to = from);
+    let meta = Meta { format: FORMAT, epoch: Epoch(now.seconds()), instance, created_at: now };
+    let progress = Progress::new();
+    let mut rows = Rows::default();
+    rows.put(keys::meta(), &meta)?;
+    rows.put(keys::progress(), &progress)?;
+    let failed = |error| refused_by("writing the new state failed", error);
+    reader.db().apply_batch(rows.into_batch()).map_err(|error| refused_db(reader.path(), error))?;
+    reader.db().flush().map_err(failed)?;
+    file.sync_all().map_err(|error| refused_io("syncing the database in", reader.path(), error))?;
+    let counter = Counter::create(reader.path(), Mark { instance, commits: progress.commits })?;
+    Ok((counter, meta, progress))
+}

@@ -1,0 +1,135 @@
+//! The records as they are written. Their bytes are pinned by a golden test; a change needs a new format version.
+
+use crate::keys::{ChainNumber, ConsumerNumber};
+use confirmd_core::{
+    Archived, ChainId, ChainName, ConsumerFilter, ConsumerName, DepositRecord, Epoch, Event, FinalityTag, Height, KeyDigest,
+    OpenDelivery, OpenState, Position, Timestamp,
+};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// The format of the store as a whole.
+pub(crate) const FORMAT: u32 = 1;
+
+/// The store's own record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Meta {
+    pub(crate) format: u32,
+    pub(crate) epoch: Epoch,
+    pub(crate) instance: [u8; 16],
+    pub(crate) created_at: Timestamp,
+}
+
+/// Counters that move with every commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Progress {
+    pub(crate) commits: u64,
+    pub(crate) next_position: Position,
+    pub(crate) next_chain: ChainNumber,
+    pub(crate) next_consumer: ConsumerNumber,
+}
+
+impl Progress {
+    /// Of a store that holds nothing.
+    pub(crate) fn new() -> Self {
+        Self { commits: 1, next_position: Position(1), next_chain: 1, next_consumer: 1 }
+    }
+}
+
+/// A chain's state except its many parts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HeadRow {
+    pub(crate) chain: ChainId,
+    pub(crate) version: u64,
+    pub(crate) name: Option<ChainName>,
+    pub(crate) floor: Height,
+    pub(crate) linked_from: Height,
+    pub(crate) marks: Vec<(FinalityTag, Height)>,
+    /// JSON, since its enum names its kind within itself.
+    pub(crate) halt: Option<String>,
+}
+
+/// A pending, reported or orphaned deposit, with the position of its key's last event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HeldRow<T> {
+    pub(crate) deposit: T,
+    pub(crate) event: Option<Position>,
+}
+
+/// What is kept for ever of a key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ArchiveRow {
+    pub(crate) chain: ChainNumber,
+    pub(crate) archived: Archived,
+    pub(crate) event: Option<Position>,
+}
+
+/// An event in the outbox; its position is its key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct EventRow {
+    pub(crate) event: Event,
+    pub(crate) body: Arc<[u8]>,
+}
+
+/// A consumer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ConsumerRow {
+    pub(crate) name: ConsumerName,
+    pub(crate) filter: ConsumerFilter,
+    /// Events before it are not this consumer's.
+    pub(crate) began: Position,
+    /// Every event below is delivered, not for this consumer, given up, or has a record.
+    pub(crate) cursor: Position,
+    pub(crate) paused: Option<String>,
+}
+
+/// An undelivered event below the cursor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OpenRow {
+    key: KeyDigest,
+    state: OpenStateRow,
+    attempts: u32,
+    attempts_ever: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum OpenStateRow {
+    Queued,
+    Retrying { at: Timestamp },
+    Dead,
+}
+
+impl From<OpenDelivery> for OpenRow {
+    fn from(open: OpenDelivery) -> Self {
+        let state = match open.state {
+            OpenState::Queued => OpenStateRow::Queued,
+            OpenState::Retrying { at } => OpenStateRow::Retrying { at },
+            OpenState::Dead => OpenStateRow::Dead,
+        };
+        Self { key: open.key, state, attempts: open.attempts, attempts_ever: open.attempts_ever }
+    }
+}
+
+impl From<OpenRow> for OpenDelivery {
+    fn from(row: OpenRow) -> Self {
+        let state = match row.state {
+            OpenStateRow::Queued => OpenState::Queued,
+            OpenStateRow::Retrying { at } => OpenState::Retrying { at },
+            OpenStateRow::Dead => OpenState::Dead,
+        };
+        Self { key: row.key, state, attempts: row.attempts, attempts_ever: row.attempts_ever }
+    }
+}
+
+/// An event an operator gave up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SkippedRow {
+    pub(crate) at: Timestamp,
+    pub(crate) attempts: u32,
+}
+
+/// A deposit of the read model.
+pub(crate) type DepositRow = DepositRecord;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! The store itself: opening, closing, reading.
+
+use crate::consumers::Consumers;
+use crate::damage::guarded;
+use crate::disk::{Disk, is_initialised};
+use crate::heads::Heads;
+use crate::reader::Reader;
+use crate::writer::{Core, Writer};
+use confirmd_core::{Clock, Epoch, StoreError, SystemClock};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+/// How a store is opened.
+#[derive(Debug, Clone)]
+pub struct OpenOptions {
+    /// Make a new store where there is none. Without it a directory that was never initialised is refused, so that a
+    /// container started without its volume does not silently begin at the tip.
+    pub init: bool,
+    /// Memory for the database's cache, in bytes. The process may use some 2.3 times of it, plus some 50 bytes per settled key.
+    pub cache_bytes: u64,
+    /// Where the time comes from.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self { init: false, cache_bytes: 128 << 20, clock: Arc::new(SystemClock) }
+    }
+}
+
+/// Watcher state, outbox and history in one directory, with one owner. After `StoreError::Unknown` nothing works until it
+/// is dropped and opened again. Dropping it closes it, which blocks for a moment; [`SledStore::close`] does not.
+pub struct SledStore {
+    pub(crate) writer: Writer,
+    pub(crate) epoch: Epoch,
+    instance: [u8; 16],
+    path: PathBuf,
+    reader: Mutex<Option<Reader>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl std::fmt::Debug for SledStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SledStore").field("path", &self.path).field("epoch", &self.epoch).finish_non_exhaustive()
+    }
+}
+
+impl SledStore {
+    /// Opens the store in a directory, after checking everything a start depends on. `Refused` if it is in use, damaged, of
+    /// another format, unwritable, or was never initialised and `init` is not set; the text says what to do.
+    pub async fn open(path: impl Into<PathBuf>, options: OpenOptions) -> Result<Self, StoreError> {
+        let path = path.into();
+        let opened = tokio::task::spawn_blocking(move || Self::open_blocking(path, options)).await;
+        opened
+            .map_err(|error| StoreError::Unknown { context: "opening the state failed".to_owned(), source: Some(error.into()) })?
+    }
+
+    fn open_blocking(path: PathBuf, options: OpenOptions) -> Result<Self, StoreError> {
+        let disk = Disk::open(&path, options.init, options.cache_bytes, &*options.clock)?;
+        let now = options.clock.now();
+        let (heads, consumers) = guarded(&path, || Ok((Heads::load(&disk.reader)?, Consumers::load(&disk.reader, now)?)))?;
+        let (epoch, instance, reader) = (disk.meta.epoch, disk.meta.instance, disk.reader.clone());
+        let (writer, thread) = Writer::start(Core::new(disk, heads, consumers, options.clock))?;
+        Ok(Self { writer, epoch, instance, path, reader: Mutex::new(Some(reader)), thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Whether a directory holds a store, whole or damaged. Opens nothing.
+    pub fn is_initialised(path: impl AsRef<Path>) -> bool {
+        is_initialised(path.as_ref())
+    }
+
+    /// 32 hex digits that name this store; a rebuilt one has others.
+    pub fn instance(&self) -> String {
+        format!("{:032x}", u128::from_be_bytes(self.instance))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes down how far everything has come, and lets the directory go. Every later call is `Invalid`. Idempotent.
+    pub async fn close(&self) -> Result<(), StoreError> {
+        let asked = self.writer.run(|core| {
+            core.close();
+            Ok(())
+        });
+        let asked = asked.await;
+        self.take_reader();
+        if let Some(thread) = self.take_thread() {
+            let joined = tokio::task::spawn_blocking(move || thread.join().is_ok()).await.unwrap_or(false);
+            if !joined {
+                return Err(StoreError::Unknown { context: "the store's writer thread ended badly".to_owned(), source: None });
+            }
+        }
+        match asked {
+            Err(StoreError::Invalid(_)) => Ok(()),
+            asked => asked,
+        }
+    }
+
+    /// Runs what only reads, beside the writer.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        if let Some(error) = self.writer.poisoned() {
+            return Err(error);
+        }
+        let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let reader = reader.ok_or_else(|| StoreError::Invalid("the store is closed".to_owned()))?;
+        let read = tokio::task::spawn_blocking(move || guarded(reader.path(), || work(&reader))).await;
+        let read = read.map_err(|error| StoreError::Unknown {
+            context: "reading the state was interrupted".to_owned(),
+            source: Some(error.into()),
+        })?;
+        // What was read may have been written by a commit that then failed.
+        self.writer.poisoned().map_or(read, Err)
+    }
+
+    /// The reader, for tests that count its reads.
+    #[cfg(test)]
+    pub(crate) fn reader(&self) -> Reader {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner).clone().expect("invariant: tests ask before they close")
+    }
+
+    /// The next sync fails.
+    #[cfg(test)]
+    pub(crate) async fn fail_next_sync(&self) {
+        let armed = self.writer.run(|core| {
+            core.fail_next_sync = true;
+            Ok(())
+        });
+        drop(armed.await);
+    }
+
+    fn take_reader(&self) {
+        drop(self.reader.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    fn take_thread(&self) -> Option<JoinHandle<()>> {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Drop for SledStore {
+    fn drop(&mut self) {
+        self.take_reader();
+        self.writer.end();
+        if let Some(thread) = self.take_thread() {
+            // The thread catches its own panics.
+            let _ = thread.join();
+        }
+    }
+}
