@@ -20,6 +20,7 @@ mod process;
 mod reorg;
 mod rpc;
 mod scratch;
+mod support;
 mod trial;
 
 pub use abi::Arg;
@@ -34,6 +35,7 @@ pub use port::Port;
 pub use process::Process;
 pub use rpc::{Rpc, RpcError};
 pub use scratch::scratch_dir;
+pub use support::{ChainSection, Config, Customer, SOON, Sequence, Service, SinkSection};
 pub use trial::{node_trial, run_trials};
 
 /// A block as a node names it: height and hash (hex; with `0x` on EVM chains).
