@@ -171,6 +171,13 @@ impl ScriptedChain {
         script.blocks.get(&hash).expect("invariant: every hash has a block").header.block.clone()
     }
 
+    /// Every payment on the best chain, whoever is paid; whatever the source admits.
+    pub fn payments(&self) -> Vec<Transfer> {
+        let script = self.script();
+        let blocks = script.best.iter().flatten().filter_map(|hash| script.blocks.get(hash));
+        blocks.flat_map(|block| block.transfers.clone()).collect()
+    }
+
     /// The source answers as if the last `blocks` heights did not exist yet.
     pub fn lag(&self, blocks: usize) {
         self.script().lag = blocks;

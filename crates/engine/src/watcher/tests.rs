@@ -3,6 +3,7 @@
 mod chains;
 mod commands;
 mod halts;
+mod random;
 mod reorgs;
 
 use super::*;
