@@ -38,7 +38,7 @@ pub(crate) struct Snapshot {
 }
 
 fn unknown(name: &ConsumerName) -> StoreError {
-    StoreError::Invalid(format!("there is no consumer {name} in this state; `confirmd consumer list` shows those there are"))
+    StoreError::Invalid(format!("there is no consumer {name} in this state; `confirmd status` shows those there are"))
 }
 
 impl Consumers {

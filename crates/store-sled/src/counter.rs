@@ -5,7 +5,7 @@
 use crate::damage::{REMEDY, refused, refused_io};
 use confirmd_core::StoreError;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// The file's name; its existence says that the directory was initialised.
@@ -79,7 +79,8 @@ impl Counter {
 
     fn write(&mut self, commits: u64) -> std::io::Result<()> {
         let slot = render(Mark { instance: self.instance, commits });
-        self.file.write_all_at(slot.as_bytes(), self.slot * 512)?;
+        self.file.seek(SeekFrom::Start(self.slot * 512))?;
+        self.file.write_all(slot.as_bytes())?;
         self.slot = 1 - self.slot;
         Ok(())
     }

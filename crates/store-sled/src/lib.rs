@@ -2,8 +2,12 @@
 //!
 //! One directory per instance, one owner at a time, one tree, one atomic batch per commit. sled's own `flush` is not
 //! durable on Linux, so every group of commits ends with `sync_data` on the database file before anybody is answered.
-//! Everything that changes runs on one writer thread ([`writer`]); that thread also answers everything that reads the
+//! Everything that changes runs on one writer thread (`writer`); that thread also answers everything that reads the
 //! delivery queues, so nothing past the last synced commit is ever handed out.
+//!
+//! What lies in the directory: `db`, `conf`, `blobs` and `snap.*` are sled's; `lock` holds the owner's process id; `commits`
+//! remembers how many commits were synced, so that a tail which the database silently dropped is noticed at the next start;
+//! `making` stands there only while a new store is being made.
 #![warn(missing_docs)]
 
 mod consumers;

@@ -24,7 +24,7 @@ impl Core {
         let first = self.disk.progress.next_position;
         let reader = self.disk.reader.clone();
         // Everything that reads comes first: it may fail and must leave nothing half done.
-        let events = EventPlan::new(set, first);
+        let events = EventPlan::new(&reader, set, first)?;
         let head = self.heads.entry(&set.chain, &mut self.disk.progress.next_chain);
         let mut held = HeldPlan { reader: &reader, chain: head.number, set, events: &events, known: HashMap::new() };
         held.write(&mut rows)?;
@@ -46,13 +46,20 @@ pub(crate) struct EventPlan {
 }
 
 impl EventPlan {
-    fn new(set: &ChangeSet, first: Position) -> Self {
+    /// The last line of defence for G1: an event that was decided before, as far as history goes back, is not written again.
+    fn new(reader: &Reader, set: &ChangeSet, first: Position) -> Result<Self, StoreError> {
         let (mut end, mut by_key) = (first, HashMap::new());
         for (event, _) in &set.events {
-            by_key.insert((KeyDigest::of(&set.chain, &event.transfer.key), event.sequence), end);
+            let earlier = by_key.insert((KeyDigest::of(&set.chain, &event.transfer.key), event.sequence), end);
+            if let Some(position) = earlier.map_or_else(|| reader.event_position(&event.id), |position| Ok(Some(position)))? {
+                return Err(StoreError::Invalid(format!(
+                    "the event {} (deposit {} of {}, sequence {}) was decided before, at position {position}; nothing was written",
+                    event.id, event.transfer.key, set.chain, event.sequence
+                )));
+            }
             end = end.next();
         }
-        Self { first, end, by_key }
+        Ok(Self { first, end, by_key })
     }
 
     /// Where the key's event of this sequence is, if it is of this change set.

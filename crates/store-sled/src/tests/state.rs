@@ -15,6 +15,20 @@ async fn t1_t7_a_change_set_made_from_an_older_version_changes_nothing() {
 }
 
 #[tokio::test]
+async fn g1_an_event_that_was_decided_before_is_not_written_again() {
+    let mut world = World::new().await;
+    world.events(1..2).await;
+    let (again, other) = (event_of(&chain(), 1, 1, 1), event_of(&chain(), 2, 2, 1));
+    for events in [vec![again], vec![other.clone(), other]] {
+        let error = world.store.commit(world.set(vec![pending(5, 5, 0)], events)).await.unwrap_err();
+        assert!(matches!(&error, StoreError::Invalid(text) if text.contains("decided before")), "{error}");
+        assert_eq!(world.store.load(&chain()).await.unwrap().unwrap(), world.state);
+    }
+    world.found(2, 2).await;
+    assert_eq!(world.confirmed(2, 2, 1).await, Position(2));
+}
+
+#[tokio::test]
 async fn a_chain_has_no_state_before_its_first_commit() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path()).await.unwrap();
