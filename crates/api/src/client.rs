@@ -39,7 +39,7 @@ pub struct Client {
 #[derive(Debug)]
 pub enum Found {
     /// It runs and answers.
-    Running(Client),
+    Running(Box<Client>),
     /// Nothing answers where the state's folder says, or it says nothing.
     Nothing,
     /// Something holds the port but does not answer in time.
@@ -61,7 +61,7 @@ impl Client {
         let probe = client.call::<serde_json::Value>(Method::GET, "/healthz", None);
         match tokio::time::timeout(PROBE_DEADLINE, probe).await {
             Ok(Ok(health)) if health.get("instance").and_then(|i| i.as_str()) == Some(known.instance.as_str()) => {
-                Found::Running(client)
+                Found::Running(Box::new(client))
             }
             Ok(_) => Found::Nothing,
             Err(_) => Found::Stuck(known.address),

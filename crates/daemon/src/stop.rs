@@ -30,7 +30,7 @@ impl Stop {
 
     /// Stops everything if the store can't be trusted any more; other store errors are the caller's alone.
     pub(crate) fn on(&self, error: &StoreError) {
-        if matches!(error, StoreError::Unknown { .. } | StoreError::Refused { .. }) {
+        if matches!(error, StoreError::Unknown { .. }) {
             self.fail(crate::cli::chain_of(error));
         }
     }

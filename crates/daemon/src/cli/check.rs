@@ -101,7 +101,9 @@ async fn state(config: &Config) -> Finding {
         return Finding::new(Verdict::Ok, "state", text);
     }
     if !SledStore::is_initialised(path) {
-        let text = format!("{shown} is not initialised: right before the first `confirmd run --init`, wrong after it (is a volume missing?)");
+        let text = format!(
+            "{shown} is not initialised: right before the first `confirmd run --init`, wrong after it (is a volume missing?)"
+        );
         return Finding::new(Verdict::Warn, "state", text);
     }
     let opened = match crate::run::open_state(path, false).await {
@@ -114,31 +116,32 @@ async fn state(config: &Config) -> Finding {
     }
 }
 
+/// What the node is, then what it says of itself. An unreachable node is said once.
 async fn chain(chain: &ChainConfig) -> Vec<Finding> {
-    let subject = |what: &str| format!("{} {what}", chain.name);
-    let profile = chain.source.profile();
-    let mut findings = Vec::new();
-    match tokio::time::timeout(LIMIT, chain.source.identify()).await {
-        Ok(Ok(id)) if id == profile.chain => {
-            findings.push(Finding::new(Verdict::Ok, subject("network"), format!("the node serves {id}")));
-        }
+    let source = chain.source.as_ref();
+    let identified = tokio::time::timeout(LIMIT, source.identify());
+    let inspected = tokio::time::timeout(LIMIT, source.inspect());
+    let (identified, inspected) = futures::join!(identified, inspected);
+    let finding = |verdict, what: &str, text: String| Finding::new(verdict, format!("{} {what}", chain.name), text);
+    let expected = &source.profile().chain;
+    let network = match identified {
+        Ok(Ok(id)) if id == *expected => finding(Verdict::Ok, "network", format!("the node serves {id}")),
         Ok(Ok(id)) => {
-            let text = format!("the node serves {id}, the configuration says {}; point `chains.{}.rpc` at the right node", profile.chain, chain.name);
-            findings.push(Finding::new(Verdict::Fail, subject("network"), text));
+            let remedy = format!("point `chains.{}.rpc` at the right node", chain.name);
+            finding(Verdict::Fail, "network", format!("the node serves {id}, the configuration says {expected}; {remedy}"))
         }
-        Ok(Err(error)) => findings.push(Finding::new(Verdict::Fail, subject("network"), chain_of(&error))),
-        Err(_) => findings.push(Finding::new(Verdict::Fail, subject("network"), format!("no answer within {LIMIT:?}; is the node up?"))),
-    }
-    match tokio::time::timeout(LIMIT, chain.source.inspect()).await {
-        Ok(Ok(statuses)) => findings.extend(statuses.into_iter().map(|EndpointStatus { subject: what, ok, text }| {
-            Finding::new(if ok { Verdict::Ok } else { Verdict::Warn }, subject(&what), text)
-        })),
-        Ok(Err(error)) => findings.push(Finding::new(Verdict::Fail, subject("node"), chain_of(&error))),
-        Err(_) => findings.push(Finding::new(Verdict::Fail, subject("node"), format!("no answer within {LIMIT:?}"))),
-    }
-    // One failure said twice helps nobody.
-    findings.dedup_by(|second, first| second.verdict == Verdict::Fail && first.verdict == Verdict::Fail && first.text == second.text);
-    findings
+        Ok(Err(error)) => finding(Verdict::Fail, "network", chain_of(&error)),
+        Err(_) => finding(Verdict::Fail, "network", format!("no answer within {LIMIT:?}; is the node up?")),
+    };
+    let of_node = |EndpointStatus { subject, ok, text }| finding(if ok { Verdict::Ok } else { Verdict::Warn }, &subject, text);
+    let statuses: Vec<Finding> = match inspected {
+        Ok(Ok(statuses)) => statuses.into_iter().map(of_node).collect(),
+        _ if network.verdict == Verdict::Fail => return vec![network],
+        Ok(Err(error)) => vec![finding(Verdict::Fail, "node", chain_of(&error))],
+        Err(_) => vec![finding(Verdict::Fail, "node", format!("no answer within {LIMIT:?}"))],
+    };
+    let said = network.verdict == Verdict::Ok && statuses.iter().any(|status| status.subject == network.subject);
+    if said { statuses } else { std::iter::once(network).chain(statuses).collect() }
 }
 
 async fn sink(sink: &SinkConfig) -> Finding {

@@ -46,7 +46,11 @@ const SINKS: &str = r##"
 pub(super) fn run(file: &Path, force: bool, registry: &Registry) -> anyhow::Result<()> {
     let mut options = std::fs::File::options();
     options.write(true);
-    if force { options.create(true).truncate(true) } else { options.create_new(true) };
+    if force {
+        options.create(true).truncate(true)
+    } else {
+        options.create_new(true)
+    };
     let mut out = match options.open(file) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             bail!("{} exists; --force replaces it, --config FILE names another", file.display())

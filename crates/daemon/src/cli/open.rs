@@ -16,11 +16,10 @@ use tokio::sync::Notify;
 pub(super) async fn operator(file: &Path, registry: &Registry) -> anyhow::Result<Box<dyn Operator>> {
     let file = ConfigFile::read(file)?;
     match Client::find(&file.state.path).await {
-        Found::Running(client) => Ok(Box::new(client)),
-        Found::Stuck(address) => bail!(
-            "an instance runs on {} but does not answer at {address}; see its log",
-            file.state.path.display()
-        ),
+        Found::Running(client) => Ok(client),
+        Found::Stuck(address) => {
+            bail!("an instance runs on {} but does not answer at {address}; see its log", file.state.path.display())
+        }
         Found::Nothing => Ok(Box::new(local(file, registry).await?)),
     }
 }

@@ -1,8 +1,8 @@
 //! `confirmd watch`
 
 use super::args::WatchCommand;
-use super::table::{or_dash, render};
 use super::print;
+use super::table::{or_dash, render};
 use anyhow::Context as _;
 use confirmd_api::view::{WatchAdded, WatchQuery, WatchRequest, Watched};
 use confirmd_api::{Operator, import};

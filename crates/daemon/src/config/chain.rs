@@ -154,9 +154,9 @@ fn start(value: Option<Value>) -> Result<StartAt, ConfigError> {
     match &value {
         None => Ok(StartAt::Tip),
         Some(Value::String(text)) if text == "tip" => Ok(StartAt::Tip),
-        Some(Value::Integer(height)) if *height >= 1 => {
-            u64::try_from(*height).map(|height| StartAt::Height(Height(height))).map_err(|e| ConfigError::new("start", e.to_string()))
-        }
+        Some(Value::Integer(height)) if *height >= 1 => u64::try_from(*height)
+            .map(|height| StartAt::Height(Height(height)))
+            .map_err(|e| ConfigError::new("start", e.to_string())),
         Some(other) => {
             let problem = format!("{} is not a start; write \"tip\" or the first height to read, at least 1", shown(other));
             Err(ConfigError::new("start", problem))

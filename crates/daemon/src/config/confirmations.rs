@@ -58,7 +58,8 @@ fn requirement(value: &Value) -> Result<Requirement, ConfigError> {
 
 fn at_least(number: i64) -> Result<NonZeroU32, ConfigError> {
     u32::try_from(number).ok().and_then(NonZeroU32::new).ok_or_else(|| {
-        let why = if number == 0 { "0 would report a payment in no block; the block itself counts as one" } else { "out of range" };
+        let why =
+            if number == 0 { "0 would report a payment in no block; the block itself counts as one" } else { "out of range" };
         ConfigError::new("", format!("{number}: {why}; write {FORMS}"))
     })
 }

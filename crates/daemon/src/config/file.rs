@@ -129,7 +129,10 @@ impl ConfigFile {
         let located = |error: ConfigError| fault(locate::line_of(&text, &error.key), error);
         let sections: Sections = parse_table(table).map_err(located)?;
         let state = sections.state.ok_or_else(|| {
-            located(ConfigError::new("state.path", "it is missing; write the folder of the state: [state] path = \"./confirmd-state\""))
+            located(ConfigError::new(
+                "state.path",
+                "it is missing; write the folder of the state: [state] path = \"./confirmd-state\"",
+            ))
         })?;
         confirmd_api::server::loopback_only(sections.api.listen)
             .map_err(|error| located(ConfigError::new("api.listen", error.text)))?;

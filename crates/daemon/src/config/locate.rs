@@ -38,8 +38,7 @@ mod tests {
 
     #[test]
     fn a_key_is_found_in_tables_inline_tables_and_arrays() {
-        let text =
-            "[state]\npath = 'x'\n\n[chains.btc]\nkind = 'b'\nrpc = [\n  { url = 1 },\n  { url = 2 },\n]\n\n[[chains.btc.watch]]\naddress = 'a'\n[[chains.btc.watch]]\naddress = 'b'\n";
+        let text = "[state]\npath = 'x'\n\n[chains.btc]\nkind = 'b'\nrpc = [\n  { url = 1 },\n  { url = 2 },\n]\n\n[[chains.btc.watch]]\naddress = 'a'\n[[chains.btc.watch]]\naddress = 'b'\n";
         for (key, line) in [
             ("state.path", 2),
             ("chains.btc.kind", 5),

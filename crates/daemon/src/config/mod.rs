@@ -10,9 +10,9 @@ mod file;
 mod home;
 mod locate;
 mod sink;
-mod value;
 #[cfg(test)]
 mod tests;
+mod value;
 
 pub use chain::{ChainConfig, ConfiguredAddress};
 pub use error::{ConfigFault, ConfigFaults};

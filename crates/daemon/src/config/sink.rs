@@ -73,7 +73,8 @@ fn start(text: &str) -> Result<ConsumerStart, ConfigError> {
         "now" => Ok(ConsumerStart::Now),
         "beginning" => Ok(ConsumerStart::Beginning),
         other => {
-            let problem = format!("{other:?} is not a start; write \"now\" (only new events) or \"beginning\" (all that history holds)");
+            let problem =
+                format!("{other:?} is not a start; write \"now\" (only new events) or \"beginning\" (all that history holds)");
             Err(ConfigError::new("start", problem))
         }
     }

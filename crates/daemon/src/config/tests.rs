@@ -43,9 +43,18 @@ fn below(header: &str, new: &str) -> String {
 
 #[test]
 fn a_good_configuration_is_read_as_it_is_written() {
-    let text = with("confirmations = { default = 2 }", "confirmations = { default = 2, USDC = { at_least = 5, tag = 'finalized' }, ETH = 'safe' }");
-    let text = text.replace("[sinks.screen]", "[sinks.screen]\nchains = ['anvil']\nassets = ['USDC']\nstart = 'beginning'\nretry = ['1s', '2m']");
-    let text = text.replace("[chains.btc]", "[chains.btc]\nstart = 7\npoll_interval = '250ms'\nfork_grace = '1m'\nbehind_alarm = '2m'\nspan_max = 9");
+    let text = with(
+        "confirmations = { default = 2 }",
+        "confirmations = { default = 2, USDC = { at_least = 5, tag = 'finalized' }, ETH = 'safe' }",
+    );
+    let text = text.replace(
+        "[sinks.screen]",
+        "[sinks.screen]\nchains = ['anvil']\nassets = ['USDC']\nstart = 'beginning'\nretry = ['1s', '2m']",
+    );
+    let text = text.replace(
+        "[chains.btc]",
+        "[chains.btc]\nstart = 7\npoll_interval = '250ms'\nfork_grace = '1m'\nbehind_alarm = '2m'\nspan_max = 9",
+    );
     let config = build(&text).unwrap();
     let profile = config.chains[0].source.profile();
     assert_eq!((config.chains[0].kind, profile.chain.as_str(), profile.start), ("evm", "eip155:31337", StartAt::Tip));
@@ -54,9 +63,15 @@ fn a_good_configuration_is_read_as_it_is_written() {
     assert_eq!((requirement("ETH").at_least.get(), requirement("ETH").tag), (1, Some(FinalityTag::Safe)));
     let btc = config.chains[1].source.profile();
     assert_eq!((btc.start, btc.span_max.get()), (StartAt::Height(confirmd_core::Height(7)), 9));
-    assert_eq!((btc.poll_interval, btc.fork_grace, btc.behind_alarm), (Duration::from_millis(250), Duration::from_secs(60), Duration::from_secs(120)));
+    assert_eq!(
+        (btc.poll_interval, btc.fork_grace, btc.behind_alarm),
+        (Duration::from_millis(250), Duration::from_secs(60), Duration::from_secs(120))
+    );
     let sink = &config.sinks[0];
-    assert_eq!((sink.spec.start, sink.spec.filter.chains.len(), sink.spec.filter.assets.len()), (Some(ConsumerStart::Beginning), 1, 1));
+    assert_eq!(
+        (sink.spec.start, sink.spec.filter.chains.len(), sink.spec.filter.assets.len()),
+        (Some(ConsumerStart::Beginning), 1, 1)
+    );
     assert_eq!(sink.retry, Some(vec![Duration::from_secs(1), Duration::from_secs(120)]));
     assert_eq!(config.file.state.history, HumanDuration(Duration::from_secs(90 * 86_400)));
     assert_eq!(config.file.api.listen.to_string(), "127.0.0.1:8787");
@@ -88,7 +103,11 @@ fn mistakes_at_the_top_level() {
         (plain("[state]\npath = 's'\nhistory = '0s'"), "state.history", &["conf.toml:3", "90d"]),
         (plain("[state]\npath = 5"), "state.path", &["conf.toml:2", "5", "string"]),
         (plain("[state]\npath = 's'\n[chain.x]\nkind = 'evm'"), "chain", &["conf.toml:3", "chain", "chains"]),
-        (plain("[state]\npath = 's'\n[api]\nlisten = '0.0.0.0:80'"), "api.listen", &["conf.toml:4", "0.0.0.0:80", "token", "127.0.0.1"]),
+        (
+            plain("[state]\npath = 's'\n[api]\nlisten = '0.0.0.0:80'"),
+            "api.listen",
+            &["conf.toml:4", "0.0.0.0:80", "token", "127.0.0.1"],
+        ),
         (plain("[state]\npath = 's'\n[api]\nlisten = '8787'"), "api.listen", &["conf.toml:4"]),
         (plain("[state]\npath = 's'\n[log]\nformat = 'xml'"), "log.format", &["conf.toml:4", "xml", "json"]),
     ]);
@@ -104,25 +123,47 @@ fn mistakes_in_a_chain() {
         (confirmations(""), "chains.anvil.confirmations.default", &["missing", "{ default = 3 }"]),
         (confirmations("confirmations = {}"), "chains.anvil.confirmations.default", &["missing", "conf.toml:8"]),
         (confirmations("confirmations = 2"), "chains.anvil.confirmations", &["{ default = 2 }"]),
-        (confirmations("confirmations = { default = 0 }"), "chains.anvil.confirmations.default", &["conf.toml:8", "0 would", "at least 1"]),
+        (
+            confirmations("confirmations = { default = 0 }"),
+            "chains.anvil.confirmations.default",
+            &["conf.toml:8", "0 would", "at least 1"],
+        ),
         (confirmations("confirmations = { default = -1 }"), "chains.anvil.confirmations.default", &["-1", "at least 1"]),
         (confirmations("confirmations = { default = 2.5 }"), "chains.anvil.confirmations.default", &["2.5", "at least 1"]),
         (confirmations("confirmations = { default = 'latest' }"), "chains.anvil.confirmations.default", &["latest", "\"safe\""]),
-        (confirmations("confirmations = { default = 1, USDC = { atleast = 2 } }"), "chains.anvil.confirmations.USDC.atleast", &["unknown key", "at_least"]),
+        (
+            confirmations("confirmations = { default = 1, USDC = { atleast = 2 } }"),
+            "chains.anvil.confirmations.USDC.atleast",
+            &["unknown key", "at_least"],
+        ),
         (confirmations("confirmations = { default = 1, USDC = {} }"), "chains.anvil.confirmations.USDC", &["empty", "at_least"]),
         (confirmations("confirmations = { default = 1, USDT = 2 }"), "chains.anvil.confirmations.USDT", &["USDT", "USDC"]),
-        (confirmations("confirmations = { default = 1, USDC = 17 }"), "chains.anvil.reorg_depth", &["16", "confirmations.USDC = 17", "raise reorg_depth to at least 17"]),
+        (
+            confirmations("confirmations = { default = 1, USDC = 17 }"),
+            "chains.anvil.reorg_depth",
+            &["16", "confirmations.USDC = 17", "raise reorg_depth to at least 17"],
+        ),
         (with("reorg_depth = 16", ""), "chains.anvil.reorg_depth", &["missing", "24 suits Bitcoin"]),
         (with("reorg_depth = 16", "reorg_depth = 0"), "chains.anvil.reorg_depth", &["conf.toml:9", "0", "at least 1"]),
-        (with("reorg_depth = 16", "reorg_depth = '16'"), "chains.anvil.reorg_depth", &["conf.toml:9", "\"16\" is not a whole number"]),
+        (
+            with("reorg_depth = 16", "reorg_depth = '16'"),
+            "chains.anvil.reorg_depth",
+            &["conf.toml:9", "\"16\" is not a whole number"],
+        ),
         (below("[chains.btc]", "start = 0"), "chains.btc.start", &["conf.toml:13", "0", "\"tip\""]),
         (below("[chains.btc]", "start = 'genesis'"), "chains.btc.start", &["genesis", "\"tip\""]),
         (below("[chains.btc]", "poll_interval = '0s'"), "chains.btc.poll_interval", &["0", "10s"]),
         (below("[chains.btc]", "span_max = 0"), "chains.btc.span_max", &["0", "at least 1"]),
         (below("[chains.btc]", "networck = 'x'"), "chains.btc.networck", &["conf.toml:13", "networck", "network", "reorg_depth"]),
         (with("network = \"regtest\"", "network = \"regtst\""), "chains.btc.network", &["regtst", "regtest"]),
-        (with("[chains.btc]", "[chains.again]\nkind = 'evm'\nchain_id = 31337\nrpc = [{ url = 'http://127.0.0.1:1' }]\nconfirmations = { default = 1 }\nreorg_depth = 2\nnative = { symbol = 'ETH', decimals = 18, slip44 = 60 }\n[chains.btc]"),
-            "chains.anvil", &["same network as `chains.again`", "eip155:31337", "`rpc`"]),
+        (
+            with(
+                "[chains.btc]",
+                "[chains.again]\nkind = 'evm'\nchain_id = 31337\nrpc = [{ url = 'http://127.0.0.1:1' }]\nconfirmations = { default = 1 }\nreorg_depth = 2\nnative = { symbol = 'ETH', decimals = 18, slip44 = 60 }\n[chains.btc]",
+            ),
+            "chains.anvil",
+            &["same network as `chains.again`", "eip155:31337", "`rpc`"],
+        ),
     ]);
 }
 
@@ -132,13 +173,24 @@ fn mistakes_in_the_addresses_of_a_chain() {
     let btc = |address: &str| below("[chains.btc]", &format!("watch = [{{ address = '{address}' }}]"));
     let good = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
     check(vec![
-        (evm("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1Beaed"), "chains.anvil.watch[0].address", &["0x5aAeb6053F3E94C9b9A09f33669435E7Ef1Beaed"]),
+        (
+            evm("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1Beaed"),
+            "chains.anvil.watch[0].address",
+            &["0x5aAeb6053F3E94C9b9A09f33669435E7Ef1Beaed"],
+        ),
         (evm("bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"), "chains.anvil.watch[0].address", &["bc1q"]),
         (btc("bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"), "chains.btc.watch[0].address", &["bc1q", "conf.toml:13"]),
         (btc("bcrt1qW508D6QEJXTDG4Y5R3ZARVARY0C5XW7KYGT080"), "chains.btc.watch[0].address", &["bcrt1qW508"]),
-        (below("[chains.anvil]", &format!("watch = [{{ address = '{good}' }}, {{ address = '{}' }}]", good.to_lowercase())),
-            "chains.anvil.watch[1].address", &["twice", "watch[0]"]),
-        (below("[chains.anvil]", &format!("watch = [{{ address = '{good}', label = 'x' }}]")), "chains.anvil.watch[0].label", &["label", "reference"]),
+        (
+            below("[chains.anvil]", &format!("watch = [{{ address = '{good}' }}, {{ address = '{}' }}]", good.to_lowercase())),
+            "chains.anvil.watch[1].address",
+            &["twice", "watch[0]"],
+        ),
+        (
+            below("[chains.anvil]", &format!("watch = [{{ address = '{good}', label = 'x' }}]")),
+            "chains.anvil.watch[0].label",
+            &["label", "reference"],
+        ),
         (below("[chains.anvil]", "watch = [{ reference = 'x' }]"), "chains.anvil.watch[0]", &["address"]),
     ]);
 }

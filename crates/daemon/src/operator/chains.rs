@@ -2,9 +2,9 @@
 
 use crate::config::ChainConfig;
 use confirmd_api::OperatorError;
-use confirmd_core::{ChainId, ChainName, ChainSource};
+use confirmd_core::{Address, ChainId, ChainName, ChainSource};
 use confirmd_engine::WatcherHandle;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// One configured chain.
@@ -14,18 +14,26 @@ pub(crate) struct ChainSlot {
     pub name: ChainName,
     /// Built from the configuration.
     pub source: Arc<dyn ChainSource>,
+    /// Addresses that stand in the configuration file.
+    configured: HashSet<Address>,
     watcher: RwLock<Option<WatcherHandle>>,
 }
 
 impl ChainSlot {
     /// No watcher runs yet.
     pub(crate) fn new(config: &ChainConfig) -> Self {
-        Self { name: config.name.clone(), source: config.source.clone(), watcher: RwLock::default() }
+        let configured = config.watch.iter().map(|one| one.address.clone()).collect();
+        Self { name: config.name.clone(), source: config.source.clone(), configured, watcher: RwLock::default() }
     }
 
     /// CAIP-2.
     pub(crate) fn id(&self) -> &ChainId {
         &self.source.profile().chain
+    }
+
+    /// Whether an address stands in the configuration file: a command can't take it away, the next start would add it.
+    pub(super) fn is_configured(&self, address: &Address) -> bool {
+        self.configured.contains(address)
     }
 
     /// Puts the running watcher in, or takes it out.

@@ -1,9 +1,7 @@
 //! Deliveries: listed, shown, queued again, given up.
 
 use super::LocalOperator;
-use confirmd_api::view::{
-    AttemptView, Counted, DeliveryDetail, DeliveryQuery, DeliveryView, DeliveryWithAttempts, Requeue,
-};
+use confirmd_api::view::{AttemptView, Counted, DeliveryDetail, DeliveryQuery, DeliveryView, DeliveryWithAttempts, Requeue};
 use confirmd_api::{Cursor, OperatorError, Page, page_size};
 use confirmd_core::{ConsumerName, DeliveryFilter, DeliveryRecord, EventId, Position};
 

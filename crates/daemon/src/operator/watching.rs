@@ -94,6 +94,11 @@ impl LocalOperator {
     pub(super) async fn remove_watched(&self, chain: &ChainName, addresses: Vec<String>) -> Result<Counted, OperatorError> {
         let slot = self.chains.get(chain)?;
         let parsed: Vec<Address> = addresses.iter().map(|text| parse(slot, text)).collect::<Result<_, _>>()?;
+        if let Some(configured) = parsed.iter().find(|address| slot.is_configured(address)) {
+            return Err(OperatorError::conflict(format!(
+                "{configured} stands in `chains.{chain}.watch` of the configuration; take it out there and start again, or the next start would add it again"
+            )));
+        }
         let count = match slot.running(self.running())? {
             Some(handle) => handle.remove(parsed).await,
             None => offline::remove(self.stores.state.as_ref(), slot.id(), &parsed).await,

@@ -28,10 +28,8 @@ pub(super) fn spawn(config: &Config, operator: &Arc<LocalOperator>, tasks: &mut 
 }
 
 fn config_watch(chain: &ChainConfig) -> Vec<ConfigWatch> {
-    let copy = |one: &crate::config::ConfiguredAddress| ConfigWatch {
-        address: one.address.clone(),
-        reference: one.reference.clone(),
-    };
+    let copy =
+        |one: &crate::config::ConfiguredAddress| ConfigWatch { address: one.address.clone(), reference: one.reference.clone() };
     chain.watch.iter().map(copy).collect()
 }
 

@@ -34,7 +34,8 @@ pub(super) async fn none_left_behind(config: &Config, stores: &Stores) -> anyhow
 
 /// Asks every sink whether it could deliver. One that needs an operator refuses the start; one that is only down does not.
 pub(super) async fn check_sinks(config: &Config) -> anyhow::Result<()> {
-    let checks = config.sinks.iter().map(|sink| async move { (sink, tokio::time::timeout(CHECK_LIMIT, sink.sink.check()).await) });
+    let checks =
+        config.sinks.iter().map(|sink| async move { (sink, tokio::time::timeout(CHECK_LIMIT, sink.sink.check()).await) });
     for (sink, result) in futures::future::join_all(checks).await {
         match result {
             Ok(Ok(())) => {}

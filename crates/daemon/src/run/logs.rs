@@ -18,8 +18,9 @@ pub(crate) fn start(file: &ConfigFile, format: Option<LogFormat>, bars: &MultiPr
         (None, Some(text)) => ("log.filter", text.as_str()),
         (None, None) => ("log.filter", DEFAULT),
     };
-    let filter = EnvFilter::try_new(text)
-        .with_context(|| format!("{origin} = {text:?} is not a log filter; write \"info\" or \"warn,confirmd_engine=debug\", say"))?;
+    let filter = EnvFilter::try_new(text).with_context(|| {
+        format!("{origin} = {text:?} is not a log filter; write \"info\" or \"warn,confirmd_engine=debug\", say")
+    })?;
     let ansi = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(AboveBars(bars.clone())).with_ansi(ansi);
     let started = match format.unwrap_or(file.log.format) {

@@ -83,8 +83,14 @@ impl CatchUp {
             self.line = Instant::now();
             let per_second = done / self.began.elapsed().as_secs().max(1);
             let left = to.saturating_sub(at);
-            tracing::info!(chain = self.chain, height = at, tip = to, blocks_per_second = per_second,
-                seconds_left = left / per_second.max(1), "catching up");
+            tracing::info!(
+                chain = self.chain,
+                height = at,
+                tip = to,
+                blocks_per_second = per_second,
+                seconds_left = left / per_second.max(1),
+                "catching up"
+            );
         }
     }
 }

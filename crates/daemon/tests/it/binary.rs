@@ -1,9 +1,6 @@
 //! The binary without a node: starts, refusals, stops, and commands with and without a running instance.
 
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use tempfile::TempDir;
+use crate::instance::{Instance, done, folder, refused, stdout};
 
 /// A node that is not there: the port is never listened on.
 const CONFIG: &str = r#"
@@ -15,6 +12,7 @@ listen = "127.0.0.1:0"
 kind = "evm"
 chain_id = 31337
 rpc = [{ url = "http://127.0.0.1:1" }]
+limits = { attempts = 1, deadline = "5s" }
 confirmations = { default = 2 }
 reorg_depth = 16
 native = { symbol = "ETH", decimals = 18, slip44 = 60 }
@@ -22,78 +20,6 @@ native = { symbol = "ETH", decimals = 18, slip44 = 60 }
 kind = "file"
 path = "./events.jsonl"
 "#;
-
-fn folder(config: &str) -> TempDir {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("confirmd.toml"), config).unwrap();
-    dir
-}
-
-fn command(dir: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_confirmd"));
-    command.args(args).current_dir(dir).env_remove("CONFIRMD_LOG").env_remove("RUST_LOG").env_remove("CONFIRMD_CONFIG");
-    command.stdin(Stdio::null());
-    command
-}
-
-fn done(dir: &Path, args: &[&str]) -> Output {
-    command(dir, args).output().unwrap()
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn refused(output: &Output, parts: &[&str]) {
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{text}");
-    for part in parts {
-        assert!(text.contains(part), "{part:?} is not in: {text}");
-    }
-}
-
-/// A running instance; killed with the test.
-struct Instance {
-    child: Child,
-    lines: std::io::Lines<BufReader<std::process::ChildStderr>>,
-}
-
-impl Instance {
-    fn start(dir: &Path, args: &[&str]) -> Self {
-        let mut child = command(dir, args).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let mut instance = Self { child, lines };
-        instance.until("confirmd runs");
-        instance
-    }
-
-    fn until(&mut self, part: &str) {
-        let mut seen = String::new();
-        for line in self.lines.by_ref() {
-            let line = line.unwrap();
-            if line.contains(part) {
-                return;
-            }
-            seen.push_str(&line);
-            seen.push('\n');
-        }
-        panic!("it ended without {part:?}:\n{seen}");
-    }
-
-    fn terminate(&mut self) -> Option<i32> {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
-        self.until("stopped");
-        self.child.wait().unwrap().code()
-    }
-}
-
-impl Drop for Instance {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 #[test]
 fn init_writes_a_configuration_once_and_check_says_what_is_missing() {
@@ -183,14 +109,6 @@ fn an_instance_that_was_killed_leaves_nothing_that_misleads_a_command() {
     assert_eq!(status["running"], false);
     let mut again = Instance::start(dir.path(), &["run"]);
     assert_eq!(again.terminate(), Some(0));
-}
-
-#[test]
-fn a_network_that_changes_under_a_chains_name_is_not_this_question_while_nothing_was_recorded() {
-    let dir = folder(CONFIG);
-    assert_eq!(Instance::start(dir.path(), &["run", "--init"]).terminate(), Some(0));
-    std::fs::write(dir.path().join("confirmd.toml"), CONFIG.replace("31337", "31338")).unwrap();
-    assert_eq!(Instance::start(dir.path(), &["run"]).terminate(), Some(0));
 }
 
 #[test]

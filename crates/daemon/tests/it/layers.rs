@@ -89,7 +89,8 @@ fn only_a_store_touches_the_database_and_only_builtin_and_the_daemon_know_the_ad
 
 /// Names of everything reachable from the daemon by dependencies that are built into it, with these features.
 fn tree(features: &[&str]) -> BTreeSet<String> {
-    let mut arguments = vec!["tree", "--offline", "-p", "confirmd", "--edges", "normal,build", "--prefix", "none", "--format", "{p}"];
+    let mut arguments =
+        vec!["tree", "--offline", "-p", "confirmd", "--edges", "normal,build", "--prefix", "none", "--format", "{p}"];
     arguments.extend(features);
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = std::process::Command::new(cargo).current_dir(super::root()).args(arguments).output().unwrap();

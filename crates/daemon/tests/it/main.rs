@@ -3,7 +3,9 @@
 
 mod binary;
 mod examples;
+mod instance;
 mod layers;
+mod running;
 mod tidy;
 
 use std::path::{Path, PathBuf};
