@@ -3,8 +3,14 @@
 
 mod anvil;
 mod bitcoin_family;
+mod evm_deposits;
+mod evm_world;
 mod instance;
 mod mweb;
+mod utxo_deposits;
+mod utxo_mweb;
+mod utxo_reorgs;
+mod utxo_restarts;
 
 fn main() -> std::process::ExitCode {
     let mut trials = Vec::new();
@@ -12,5 +18,10 @@ fn main() -> std::process::ExitCode {
     trials.extend(bitcoin_family::trials());
     trials.extend(mweb::trials());
     trials.extend(instance::trials());
+    trials.extend(evm_deposits::trials());
+    trials.extend(utxo_deposits::trials());
+    trials.extend(utxo_reorgs::trials());
+    trials.extend(utxo_restarts::trials());
+    trials.extend(utxo_mweb::trials());
     e2e::run_trials(trials)
 }

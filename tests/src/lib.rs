@@ -31,10 +31,12 @@ pub use contracts::{Contract, Deployed};
 pub use instance::Instance;
 pub use lines::Lines;
 pub use nodes::Needs;
+pub use payments::base_units;
 pub use port::Port;
 pub use process::Process;
 pub use rpc::{Rpc, RpcError};
 pub use scratch::scratch_dir;
+pub use support::{COINS, Due, NODE_PASSWORD_ENV, UtxoPlan, UtxoStage, utxo_node};
 pub use support::{ChainSection, Config, Customer, SOON, Sequence, Service, SinkSection};
 pub use trial::{node_trial, run_trials};
 

@@ -12,7 +12,7 @@ pub(crate) fn decimal(amount: u64) -> String {
 }
 
 /// An RPC amount in base units; the JSON number is read from its text.
-pub(crate) fn base_units(amount: &Value) -> Result<u64> {
+pub fn base_units(amount: &Value) -> Result<u64> {
     let text = amount.to_string();
     // A small amount is written as 1e-8.
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((&text, "0"));

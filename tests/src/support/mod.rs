@@ -3,7 +3,9 @@
 mod config;
 mod customer;
 mod service;
+mod utxo;
 
 pub use config::{ChainSection, Config, SinkSection};
 pub use customer::{Customer, Sequence};
 pub use service::{SOON, Service};
+pub use utxo::{COINS, Due, NODE_PASSWORD_ENV, UtxoPlan, UtxoStage, utxo_node};
