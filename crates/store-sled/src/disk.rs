@@ -6,6 +6,7 @@ use crate::keys;
 use crate::lock::StateLock;
 use crate::reader::{Reader, Rows};
 use crate::rows::{FORMAT, Meta, Progress};
+use crate::store::OpenOptions;
 use confirmd_core::{Clock, Epoch, StoreError};
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
@@ -24,9 +25,9 @@ pub(crate) struct Disk {
 
 impl Disk {
     /// Opens the store in a directory, or makes it there if `init` allows.
-    pub(crate) fn open(path: &Path, init: bool, cache_bytes: u64, clock: &dyn Clock) -> Result<Self, StoreError> {
+    pub(crate) fn open(path: &Path, options: &OpenOptions) -> Result<Self, StoreError> {
         let exists = is_initialised(path);
-        if !exists && !init {
+        if !exists && !options.init {
             return Err(refused(format!(
                 "{} holds no confirmd state; if this is a new instance start it with --init, otherwise mount or correct `state.path` \
                  (a state that begins anew would begin at the tip and miss what was paid before)",
@@ -41,12 +42,12 @@ impl Disk {
         } else {
             begin_making(path)?;
         }
-        let db = open_database(path, cache_bytes)?;
+        let db = open_database(path, options.cache_bytes)?;
         let reader = Reader::new(db, path);
         let file = sync_files(path)?;
         let (counter, meta, progress) = guarded(path, || match exists {
-            true => open_existing(&reader),
-            false => make_new(&reader, &file, clock),
+            true => open_existing(&reader, &file, options),
+            false => make_new(&reader, &file, &*options.clock),
         })?;
         sync_directory(path)?;
         // The store is whole; a mark left behind means nothing from here on.
@@ -149,7 +150,7 @@ fn sync_directory(path: &Path) -> Result<(), StoreError> {
     File::open(path).and_then(|directory| directory.sync_all()).map_err(|error| refused_io("syncing the directory", path, error))
 }
 
-fn open_existing(reader: &Reader) -> Result<(Counter, Meta, Progress), StoreError> {
+fn open_existing(reader: &Reader, file: &File, options: &OpenOptions) -> Result<(Counter, Meta, Progress), StoreError> {
     let path = reader.path().display();
     let (mut counter, mark) = Counter::open(reader.path())?;
     let behind = |found: u64| {
@@ -159,7 +160,7 @@ fn open_existing(reader: &Reader) -> Result<(Counter, Meta, Progress), StoreErro
             mark.commits
         ))
     };
-    let meta: Meta = reader.get(&keys::meta())?.ok_or_else(|| behind(0))?;
+    let mut meta: Meta = reader.get(&keys::meta())?.ok_or_else(|| behind(0))?;
     if meta.format != FORMAT {
         return Err(refused(format!(
             "the state in {path} has format {}, this confirmd reads format {FORMAT}; run the version of confirmd that wrote it, or a newer one",
@@ -170,12 +171,26 @@ fn open_existing(reader: &Reader) -> Result<(Counter, Meta, Progress), StoreErro
         return Err(refused(format!("the database and the commit counter in {path} belong to two different states; {REMEDY}")));
     }
     let progress: Progress = reader.get(&keys::progress())?.ok_or_else(|| behind(0))?;
-    if progress.commits < mark.commits {
+    if progress.commits < mark.commits && !options.restored {
         return Err(behind(progress.commits));
+    }
+    if options.restored {
+        // Greater than any epoch this state ever had, also where the clock went back.
+        meta.epoch = Epoch(options.clock.now().seconds().max(meta.epoch.0.saturating_add(1)));
+        let mut rows = Rows::default();
+        rows.put(keys::meta(), &meta)?;
+        write_durably(reader, file, rows)?;
     }
     let failed = |error| refused_io("writing", &reader.path().join(counter::NAME), error);
     counter.record(progress.commits).and_then(|()| counter.sync()).map_err(failed)?;
     Ok((counter, meta, progress))
+}
+
+/// What is written while the store is opened, before there is a writer.
+fn write_durably(reader: &Reader, file: &File, rows: Rows) -> Result<(), StoreError> {
+    reader.db().apply_batch(rows.into_batch()).map_err(|error| refused_db(reader.path(), error))?;
+    reader.db().flush().map_err(|error| refused_by("writing the state's head failed", error))?;
+    file.sync_all().map_err(|error| refused_io("syncing the database in", reader.path(), error))
 }
 
 fn make_new(reader: &Reader, file: &File, clock: &dyn Clock) -> Result<(Counter, Meta, Progress), StoreError> {
@@ -188,10 +203,7 @@ fn make_new(reader: &Reader, file: &File, clock: &dyn Clock) -> Result<(Counter,
     let mut rows = Rows::default();
     rows.put(keys::meta(), &meta)?;
     rows.put(keys::progress(), &progress)?;
-    let failed = |error| refused_by("writing the new state failed", error);
-    reader.db().apply_batch(rows.into_batch()).map_err(|error| refused_db(reader.path(), error))?;
-    reader.db().flush().map_err(failed)?;
-    file.sync_all().map_err(|error| refused_io("syncing the database in", reader.path(), error))?;
+    write_durably(reader, file, rows)?;
     let counter = Counter::create(reader.path(), Mark { instance, commits: progress.commits })?;
     Ok((counter, meta, progress))
 }

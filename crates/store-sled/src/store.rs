@@ -17,6 +17,9 @@ pub struct OpenOptions {
     /// Make a new store where there is none. Without it a directory that was never initialised is refused, so that a
     /// container started without its volume does not silently begin at the tip.
     pub init: bool,
+    /// The directory is a copy of an older state. It takes a new epoch, so that what it decides again is not taken for a
+    /// repetition of what consumers saw after the copy was made; a database behind its commit counter is then accepted.
+    pub restored: bool,
     /// Memory for the database's cache, in bytes. The process may use some 2.3 times of it, plus some 50 bytes per settled key.
     pub cache_bytes: u64,
     /// Where the time comes from.
@@ -25,7 +28,7 @@ pub struct OpenOptions {
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        Self { init: false, cache_bytes: 128 << 20, clock: Arc::new(SystemClock) }
+        Self { init: false, restored: false, cache_bytes: 128 << 20, clock: Arc::new(SystemClock) }
     }
 }
 
@@ -57,7 +60,7 @@ impl SledStore {
     }
 
     fn open_blocking(path: PathBuf, options: OpenOptions) -> Result<Self, StoreError> {
-        let disk = Disk::open(&path, options.init, options.cache_bytes, &*options.clock)?;
+        let disk = Disk::open(&path, &options)?;
         let now = options.clock.now();
         let (heads, consumers) = guarded(&path, || Ok((Heads::load(&disk.reader)?, Consumers::load(&disk.reader, now)?)))?;
         let (epoch, instance, reader) = (disk.meta.epoch, disk.meta.instance, disk.reader.clone());

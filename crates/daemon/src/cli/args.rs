@@ -83,6 +83,10 @@ pub(crate) struct RunArgs {
     /// volume must not begin silently at the tip.
     #[arg(long)]
     pub init: bool,
+    /// The state's folder is a copy of an older state: take a new epoch, so that consumers do not take what is decided
+    /// again for repetitions. Once is enough.
+    #[arg(long, conflicts_with = "init")]
+    pub restored: bool,
     /// How log lines look; otherwise `[log] format`.
     #[arg(long, value_enum)]
     pub log_format: Option<LogFormat>,

@@ -5,6 +5,7 @@ use crate::config::{ChainConfig, Config, ConfigFile, SinkConfig};
 use confirmd_api::Client;
 use confirmd_api::client::Found;
 use confirmd_core::{EndpointStatus, Registry, SinkErrorKind};
+use confirmd_store_sled::OpenOptions;
 use confirmd_store_sled::SledStore;
 use serde::Serialize;
 use std::io::IsTerminal;
@@ -106,7 +107,7 @@ async fn state(config: &Config) -> Finding {
         );
         return Finding::new(Verdict::Warn, "state", text);
     }
-    let opened = match crate::run::open_state(path, false).await {
+    let opened = match crate::run::open_state(path, OpenOptions::default()).await {
         Ok(store) => store,
         Err(error) => return Finding::new(Verdict::Fail, "state", format!("{error:#}")),
     };

@@ -7,6 +7,7 @@ use anyhow::bail;
 use confirmd_api::client::Found;
 use confirmd_api::{Client, Operator};
 use confirmd_core::{ConsumerName, Registry, SystemClock};
+use confirmd_store_sled::OpenOptions;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ pub(super) async fn operator(file: &Path, registry: &Registry) -> anyhow::Result
 
 async fn local(file: ConfigFile, registry: &Registry) -> anyhow::Result<LocalOperator> {
     // An instance that holds the state without an address is found by its lock; the store's error says so.
-    let stores = Stores::of(crate::run::open_state(&file.state.path, false).await?);
+    let stores = Stores::of(crate::run::open_state(&file.state.path, OpenOptions::default()).await?);
     let (chains, errors) = config::build_chains(&file, registry);
     let broken = file.faults(errors).to_string();
     let known_kind = |kind: &str| registry.sinks().find(|known| known.name == kind).map(|known| known.name);

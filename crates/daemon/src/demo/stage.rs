@@ -130,7 +130,7 @@ impl Stage {
         let at_tips = async {
             loop {
                 if let confirmd_api::client::Found::Running(client) = confirmd_api::client::Client::find(&state).await {
-                    let status = confirmd_api::Operator::status(&client).await?;
+                    let status = confirmd_api::Operator::status(client.as_ref()).await?;
                     let heights: BTreeMap<_, _> = status
                         .chains
                         .iter()

@@ -19,6 +19,7 @@ use anyhow::Context as _;
 use confirmd_api::instance::InstanceAddress;
 use confirmd_api::server::{self, Bound};
 use confirmd_core::{Clock, Registry, SystemClock};
+use confirmd_store_sled::OpenOptions;
 use confirmd_store_sled::SledStore;
 use indicatif::MultiProgress;
 use std::path::Path;
@@ -91,7 +92,8 @@ impl Started {
 /// Checks what must hold, then starts every part. It runs until `stop` says so; then `Started::end` must be called.
 pub(crate) async fn start(config: &Config, args: &RunArgs, stop: Stop, bars: &MultiProgress) -> anyhow::Result<Started> {
     let state_path = config.file.state.path.clone();
-    let store = state::open(&state_path, args.init).await?;
+    let store =
+        state::open(&state_path, OpenOptions { init: args.init, restored: args.restored, ..OpenOptions::default() }).await?;
     let stores = Stores::of(store.clone());
     state_problems(config, &stores).await?;
     consumers::check_sinks(config).await?;

@@ -7,9 +7,9 @@ use confirmd_store_sled::{OpenOptions, SledStore};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens the state's folder; makes it if `init`. Errors say what to do.
-pub(crate) async fn open(path: &Path, init: bool) -> anyhow::Result<Arc<SledStore>> {
-    let store = SledStore::open(path, OpenOptions { init, ..OpenOptions::default() }).await;
+/// Opens the state's folder. Errors say what to do.
+pub(crate) async fn open(path: &Path, options: OpenOptions) -> anyhow::Result<Arc<SledStore>> {
+    let store = SledStore::open(path, options).await;
     Ok(Arc::new(store.context("the state can't be opened (state.path)")?))
 }
 

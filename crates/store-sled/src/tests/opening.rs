@@ -78,7 +78,17 @@ async fn t8_a_database_behind_its_counter_is_refused() {
         }
     }
     let text = refusal(open(world.directory.path()).await);
-    assert!(text.contains("rolled back"), "{text}");
+    assert!(text.contains("rolled back") && text.contains("--restored"), "{text}");
+
+    // Said to be a copy, it goes on under a greater epoch, from then on as ever.
+    let before = world.store.epoch();
+    let options = OpenOptions { restored: true, ..OpenOptions::default() };
+    let restored = SledStore::open(world.directory.path(), options).await.unwrap();
+    let epoch = restored.epoch();
+    assert!(epoch > before, "{epoch:?} after {before:?}");
+    restored.close().await.unwrap();
+    let again = open(world.directory.path()).await.unwrap();
+    assert_eq!(again.epoch(), epoch);
 }
 
 #[tokio::test]
