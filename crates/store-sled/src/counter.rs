@@ -40,7 +40,7 @@ impl Counter {
         let failed = |error| refused_io("creating", &path, error);
         let file = File::options().read(true).write(true).create_new(true).open(&path).map_err(failed)?;
         let mut counter = Self { file, path: path.clone(), instance: mark.instance, slot: 0, unsynced: 0 };
-        counter.write(mark.commits).and_then(|()| counter.write(mark.commits)).and_then(|()| counter.sync()).map_err(failed)?;
+        counter.rewind(mark.commits).map_err(failed)?;
         Ok(counter)
     }
 
@@ -64,6 +64,15 @@ impl Counter {
         self.write(commits)?;
         self.unsynced += 1;
         if self.unsynced >= SYNC_EVERY { self.sync() } else { Ok(()) }
+    }
+
+    /// Forgets a greater number: the database is an older copy, and that is as it should be.
+    pub(crate) fn rewind(&mut self, commits: u64) -> std::io::Result<()> {
+        // Synced one by one: a power cut may tear one slot, never both.
+        self.write(commits)?;
+        self.sync()?;
+        self.write(commits)?;
+        self.sync()
     }
 
     /// Makes what was remembered durable.

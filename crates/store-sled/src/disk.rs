@@ -182,7 +182,7 @@ fn open_existing(reader: &Reader, file: &File, options: &OpenOptions) -> Result<
         write_durably(reader, file, rows)?;
     }
     let failed = |error| refused_io("writing", &reader.path().join(counter::NAME), error);
-    counter.record(progress.commits).and_then(|()| counter.sync()).map_err(failed)?;
+    counter.rewind(progress.commits).map_err(failed)?;
     Ok((counter, meta, progress))
 }
 
