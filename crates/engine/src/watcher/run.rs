@@ -28,6 +28,10 @@ impl Watcher {
         let Some(mut commands) = self.commands.take() else { return Err(WatchError::Stopped) };
         let early = self.handle.early.clone();
         loop {
+            // Also while ticks follow each other without a wait.
+            while let Ok(command) = commands.try_recv() {
+                self.carry_out(command).await?;
+            }
             let next = tokio::select! {
                 biased;
                 () = stopped(&mut shutdown) => return Ok(()),

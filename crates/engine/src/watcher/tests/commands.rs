@@ -83,3 +83,19 @@ async fn an_address_is_refused_while_no_height_can_be_promised() {
     let refused = command::addition(watcher.state(), &mut set, &[new_watch("bob")]).unwrap_err();
     assert!(refused.to_string().contains("no first block yet"), "{refused}");
 }
+
+#[tokio::test]
+async fn a_catch_up_does_not_keep_commands_waiting() {
+    let mut profile = scripted_profile("desk", 1, 6);
+    profile.start = confirmd_core::StartAt::Height(Height(1));
+    profile.span_max = std::num::NonZeroU64::MIN;
+    let chain = ScriptedChain::new(profile);
+    chain.mine_empty(600);
+    let directory = TempDir::new().unwrap();
+    let store = open_store(&directory).await;
+    let running = Running::start(open_watcher(&store, &chain, &["alice"]).await);
+    running.handle.subscribe().wait_for(|status| status.trail_tip.is_some()).await.unwrap();
+    let from = running.handle.add(vec![new_watch("bob")]).await.unwrap();
+    assert!(from < Height(500), "answered only at {from}, after the catch-up");
+    running.stop().await;
+}
