@@ -114,9 +114,24 @@ impl World {
         self.ensure_balances_match().await
     }
 
+    /// A deposit stands in the ledger if, and only if, its transaction is on the best chain, and at the height told.
+    pub(crate) async fn ensure_rows_match(&self) -> Result<()> {
+        for (key, row) in self.customer.ledger().rows() {
+            let place = self.anvil.position(&key.tx_id).await?;
+            let best = match &place {
+                Some(place) => self.anvil.block_ref(place.block.height).await?.filter(|block| *block == place.block),
+                None => None,
+            };
+            ensure!(row.stands == best.is_some(), "{key:?} is {row:?}, the node has {place:?}\n{}", self.customer.describe());
+            ensure!(best.is_none_or(|best| best.height == row.height), "{key:?} is {row:?}, the node has {place:?}");
+        }
+        Ok(())
+    }
+
     /// As [`World::ensure_books_match`], where an answer was lost, so that an event may have been accepted again.
     pub(crate) async fn ensure_balances_match(&self) -> Result<()> {
         self.customer.ensure_sound()?;
+        self.ensure_rows_match().await?;
         for address in [ALICE, BOB] {
             let eth = balance(&self.anvil, address).await?;
             let mini = token_balance(&self.anvil, &self.token, address).await?;

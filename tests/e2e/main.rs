@@ -4,6 +4,8 @@
 mod anvil;
 mod bitcoin_family;
 mod evm_deposits;
+mod evm_reorgs;
+mod evm_restarts;
 mod evm_world;
 mod instance;
 mod mweb;
@@ -19,6 +21,8 @@ fn main() -> std::process::ExitCode {
     trials.extend(mweb::trials());
     trials.extend(instance::trials());
     trials.extend(evm_deposits::trials());
+    trials.extend(evm_reorgs::trials());
+    trials.extend(evm_restarts::trials());
     trials.extend(utxo_deposits::trials());
     trials.extend(utxo_reorgs::trials());
     trials.extend(utxo_restarts::trials());
