@@ -10,7 +10,6 @@ fn main() {
 }
 
 fn revision() -> Option<String> {
-    let folder = std::path::PathBuf::from(git(&["rev-parse", "--absolute-git-dir"])?);
     let root = std::path::PathBuf::from(git(&["rev-parse", "--show-toplevel"])?);
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     // Somebody else's repository around an unpacked source says nothing about it.
@@ -18,16 +17,28 @@ fn revision() -> Option<String> {
         return None;
     }
     for name in ["HEAD", "refs/heads", "packed-refs"] {
-        let path = folder.join(name);
-        if path.exists() {
-            println!("cargo:rerun-if-changed={}", path.display());
+        // In a linked worktree these lie in different folders; git knows.
+        if let Some(path) =
+            git(&["rev-parse", "--path-format=absolute", "--git-path", name]).filter(|path| Path::new(path).exists())
+        {
+            println!("cargo:rerun-if-changed={path}");
         }
     }
     for name in ["crates", "adapters", "Cargo.toml", "Cargo.lock"] {
         println!("cargo:rerun-if-changed={}", root.join(name).display());
     }
     let revision = git(&["rev-parse", "--short", "HEAD"])?;
-    let changed = git(&["status", "--porcelain", "--untracked-files=no", "--", "crates", "adapters", "Cargo.toml", "Cargo.lock"]);
+    let changed = git(&[
+        "--no-optional-locks",
+        "status",
+        "--porcelain",
+        "--untracked-files=no",
+        "--",
+        "crates",
+        "adapters",
+        "Cargo.toml",
+        "Cargo.lock",
+    ]);
     Some(if changed.is_some() { format!("{revision}-dirty") } else { revision })
 }
 

@@ -57,3 +57,21 @@ impl Stop {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_store_whose_content_is_unknown_stops_everything_and_the_first_reason_is_kept() {
+        let stop = Stop::new();
+        stop.on(&StoreError::Invalid("no such consumer".into()));
+        assert!(!stop.is_stopped());
+        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        stop.on(&StoreError::Unknown { context: "writing a commit".into(), source: Some(full.into()) });
+        stop.fail("later");
+        assert!(stop.is_stopped());
+        let why = stop.failure().unwrap_or_default();
+        assert!(why.starts_with("writing a commit") && why.contains("no storage space"), "{why}");
+    }
+}

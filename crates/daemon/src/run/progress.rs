@@ -4,7 +4,8 @@ use super::Tasks;
 use crate::operator::{ChainSlot, LocalOperator};
 use crate::stop::Stop;
 use confirmd_engine::{ChainStatus, Phase};
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
+use std::fmt::Write;
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -63,9 +64,12 @@ impl CatchUp {
         let bar = bars.map(|bars| {
             let bar = bars.add(ProgressBar::new(to.saturating_sub(at)));
             if let Ok(style) =
-                ProgressStyle::with_template("{prefix:>16} [{bar:30}] {msg} {pos}/{len} blocks, {per_sec}, {eta} left")
+                ProgressStyle::with_template("{prefix:>16} [{bar:30}] {msg} {pos}/{len} blocks, {speed}, {eta} left")
             {
-                bar.set_style(style.progress_chars("=> "));
+                let speed = |state: &ProgressState, out: &mut dyn Write| {
+                    let _ = write!(out, "{:.0} blocks/s", state.per_sec());
+                };
+                bar.set_style(style.with_key("speed", speed).progress_chars("=> "));
             }
             bar.set_prefix(chain.clone());
             bar
