@@ -3,12 +3,20 @@
 
 mod anvil;
 mod bitcoin_family;
+mod delivery_dead_letters;
+mod delivery_outages;
 mod evm_deposits;
+mod evm_finality;
+mod evm_halts;
 mod evm_reorgs;
 mod evm_restarts;
 mod evm_world;
 mod instance;
 mod mweb;
+mod ops_bad_config;
+mod ops_commands;
+mod ops_http;
+mod ops_state;
 mod utxo_deposits;
 mod utxo_mweb;
 mod utxo_reorgs;
@@ -20,9 +28,17 @@ fn main() -> std::process::ExitCode {
     trials.extend(bitcoin_family::trials());
     trials.extend(mweb::trials());
     trials.extend(instance::trials());
+    trials.extend(delivery_dead_letters::trials());
+    trials.extend(delivery_outages::trials());
     trials.extend(evm_deposits::trials());
+    trials.extend(evm_finality::trials());
+    trials.extend(evm_halts::trials());
     trials.extend(evm_reorgs::trials());
     trials.extend(evm_restarts::trials());
+    trials.extend(ops_bad_config::trials());
+    trials.extend(ops_state::trials());
+    trials.extend(ops_commands::trials());
+    trials.extend(ops_http::trials());
     trials.extend(utxo_deposits::trials());
     trials.extend(utxo_reorgs::trials());
     trials.extend(utxo_restarts::trials());

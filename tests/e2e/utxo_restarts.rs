@@ -43,11 +43,14 @@ async fn stopped(kind: Needs) -> Result<()> {
 
     // A reorg that nobody saw happen.
     stage.service.terminate().await?;
+    let raw = [stage.node.raw_transaction(&before.0).await?, stage.node.raw_transaction(&meanwhile.0).await?];
     stage.node.reorg_empty(3).await?;
     stage.service.run().await?;
     stage.told().await?;
     stage.ensure_history(&before.0, before.1, &[1, 2])?;
     stage.service.terminate().await?;
+    stage.resend(&before.0, &raw[0]).await?;
+    stage.resend(&meanwhile.0, &raw[1]).await?;
     stage.node.mine(2).await?;
     stage.service.run().await?;
     stage.told().await?;
@@ -126,9 +129,7 @@ async fn older(kind: Needs) -> Result<()> {
     stage.node.mine_block(&[]).await?;
     stage.until_at(&deposit.0, deposit.1, (2, false)).await?;
     ensure!(stage.audit().await? == 0);
-    if !stage.node.pool().await?.contains(&deposit.0) {
-        stage.node.rpc().text("sendrawtransaction", json!([raw])).await?;
-    }
+    stage.resend(&deposit.0, &raw).await?;
     stage.node.mine(1).await?;
     ensure!(stage.audit().await? == 1);
     stage.ensure_history(&deposit.0, deposit.1, &[1, 2, 3])?;

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::config::{ChainSection, Config, SinkSection};
-use super::customer::{Customer, Sequence};
+use super::customer::{Customer, SECRET, SECRET_ENV, Sequence};
 use super::service::{SOON, Service};
 use crate::bitcoin_family::{Auth, BitcoinFamily, FamilyOptions, Knots, Litecoind};
 use crate::nodes::Needs;
@@ -98,9 +98,19 @@ impl UtxoStage {
         Ok(stage)
     }
 
-    /// The configuration; change it and hand it to [`Service::configure`].
+    /// The configuration; [`Service::configure`] writes another.
     pub fn config(&self) -> Config {
         config(&self.node, &self.plan, &self.customer)
+    }
+
+    /// As [`UtxoStage::config`], with another consumer instead of ours.
+    pub fn config_for(&self, name: &str, customer: &Customer) -> Config {
+        Config::new().chain(section(&self.node, &self.plan)).sink(SinkSection::webhook(name, &customer.url()))
+    }
+
+    /// What confirmd needs in its environment to talk to both.
+    pub fn environment(&self) -> [(&'static str, &'static str); 2] {
+        [(SECRET_ENV, SECRET), (NODE_PASSWORD_ENV, self.node.credentials().1)]
     }
 
     /// The CAIP-2 id.
@@ -178,6 +188,15 @@ impl UtxoStage {
         Ok((tx_id, *outputs.first().context("the payment has no output")?))
     }
 
+    /// Hands a payment to the node again unless it waits there: one that spends a coin which was just mature when it
+    /// was made is dropped by a reorg below that.
+    pub async fn resend(&self, tx_id: &str, raw: &str) -> Result<()> {
+        if !self.node.pool().await?.iter().any(|waiting| waiting == tx_id) {
+            self.node.rpc().text("sendrawtransaction", json!([raw])).await?;
+        }
+        Ok(())
+    }
+
     /// What the best chain pays the watched addresses deep enough, as the node itself reads its blocks.
     pub async fn due(&self) -> Result<BTreeMap<(String, u64), Due>> {
         let tip = self.node.tip().await?.height;
@@ -238,6 +257,11 @@ impl UtxoStage {
 
 /// The configuration of a stage: one chain, one webhook.
 fn config(node: &BitcoinFamily, plan: &UtxoPlan, customer: &Customer) -> Config {
+    let ledger = SinkSection::webhook("ledger", &customer.url());
+    Config::new().chain(section(node, plan)).sink(ledger.retry(&["100ms", "200ms", "500ms", "1s", "2s", "5s"]))
+}
+
+fn section(node: &BitcoinFamily, plan: &UtxoPlan) -> ChainSection {
     let mut chain = ChainSection::bitcoin(COINS, UtxoStage::network(node), &UtxoStage::endpoint(node))
         .confirmations(&format!("default = {}", plan.confirmations))
         .reorg_depth(plan.reorg_depth)
@@ -248,7 +272,7 @@ fn config(node: &BitcoinFamily, plan: &UtxoPlan, customer: &Customer) -> Config 
     for (index, address) in plan.watch.iter().enumerate() {
         chain = chain.watch(address, &format!("customer-{index}"));
     }
-    Config::new().chain(chain).sink(SinkSection::webhook("ledger", &customer.url()).retry(&["100ms", "200ms", "500ms", "1s", "2s", "5s"]))
+    chain
 }
 
 fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
