@@ -37,7 +37,7 @@ pub use process::Process;
 pub use rpc::{Rpc, RpcError};
 pub use scratch::scratch_dir;
 pub use support::{COINS, Due, NODE_PASSWORD_ENV, UtxoPlan, UtxoStage, utxo_node};
-pub use support::{ChainSection, Config, Customer, SOON, Sequence, Service, SinkSection};
+pub use support::{ChainSection, Config, Customer, SOON, Sequence, Service, SinkSection, Switch};
 pub use trial::{node_trial, run_trials};
 
 /// A block as a node names it: height and hash (hex; with `0x` on EVM chains).

@@ -80,8 +80,10 @@ impl ChainSection {
         Self::new(name, "bitcoin").line(&format!("network = \"{network}\"")).line(&format!("rpc = [{rpc}]"))
     }
 
-    /// Any `key = value` of the section.
+    /// Any `key = value` of the section, in place of an earlier one with this key.
     pub fn line(mut self, line: &str) -> Self {
+        let key = |line: &str| line.split('=').next().unwrap_or_default().trim().to_owned();
+        self.lines.retain(|earlier| key(earlier) != key(line));
         self.lines.push(line.to_owned());
         self
     }
