@@ -11,6 +11,8 @@ use confirmd_engine::{DueIndex, Observation, Rules, SeenBlock, fold};
 use confirmd_store_sled::{OpenOptions, SledStore};
 use fastrand::Rng;
 use std::num::{NonZeroU32, NonZeroU64};
+use std::path::Path;
+use std::process::Command;
 use tempfile::TempDir;
 
 /// Payments in the block of one tick; as many are confirmed and as many settled.
@@ -19,6 +21,8 @@ pub const PAYMENTS: usize = 3;
 const SETTLED_BY_TICKS: u64 = 990;
 /// Keys settled in one commit while loading.
 const LOADED_AT_ONCE: u64 = 20_000;
+const LOAD_PATH: &str = "BENCHES_LOAD_PATH";
+const LOAD_COUNT: &str = "BENCHES_LOAD_COUNT";
 const CONFIRMATIONS: NonZeroU32 = NonZeroU32::new(3).expect("invariant: 3 is not zero");
 const REORG_DEPTH: NonZeroU64 = NonZeroU64::new(6).expect("invariant: 6 is not zero");
 const ADDRESSES: u32 = 100;
@@ -37,7 +41,7 @@ pub struct Ledger {
     coin: AssetId,
     settled: u64,
     // Dropped after the store.
-    _folder: TempDir,
+    _folder: Option<TempDir>,
 }
 
 /// What one tick decided.
@@ -47,32 +51,55 @@ struct Decided {
     settled: usize,
 }
 
+/// To be called first thing in `main`: whether this process was started by [`Ledger::with_settled`] to load a store, which
+/// is then done.
+pub fn loads_for_another() -> Result<bool> {
+    let (Some(path), Some(count)) = (std::env::var_os(LOAD_PATH), std::env::var_os(LOAD_COUNT)) else { return Ok(false) };
+    let count = count.to_str().context("not a number")?.parse()?;
+    tokio::runtime::Runtime::new()?.block_on(async {
+        let mut ledger = Ledger::open(Path::new(&path), None, true, 0).await?;
+        ledger.begin().await?;
+        ledger.load(count).await?;
+        ledger.store.close().await?;
+        Ok(true)
+    })
+}
+
 impl Ledger {
-    /// A new store on disk that holds this many settled keys, at least 990, and a state in which every tick takes [`PAYMENTS`]
+    /// A store on disk that holds this many settled keys, at least 990, and a state in which every tick takes [`PAYMENTS`]
     /// deposits in, confirms as many and settles as many. The last 990 were settled by ticks, so that stores of any size
-    /// hold equally many events and deposit records; the others are what remains for ever of older deposits.
+    /// hold equally many events and deposit records; the others are what remains for ever of older deposits. Those were
+    /// written by another process ([`loads_for_another`]), so that no memory is in pieces from it, as after a restart.
     pub async fn with_settled(settled: u64) -> Result<Self> {
         let folder = scratch("state")?;
-        let options = OpenOptions { init: true, ..OpenOptions::default() };
-        let store = SledStore::open(folder.path().join("state"), options).await?;
+        let path = folder.path().join("state");
+        let old = settled.saturating_sub(SETTLED_BY_TICKS);
+        let status = Command::new(std::env::current_exe()?).env(LOAD_PATH, &path).env(LOAD_COUNT, old.to_string()).status()?;
+        ensure!(status.success(), "loading {old} settled keys failed ({status}); does its main begin with loads_for_another?");
+        let mut ledger = Self::open(&path, Some(folder), false, settled).await?;
+        ledger.state = ledger.store.load(&ledger.rules.chain).await?.context("the loaded store has no state")?;
+        ledger.due = DueIndex::of(&ledger.state);
+        ledger.settled = old;
+        ledger.settle_by_ticks().await?;
+        Ok(ledger)
+    }
+
+    async fn open(path: &Path, folder: Option<TempDir>, init: bool, seed: u64) -> Result<Self> {
+        let store = SledStore::open(path, OpenOptions { init, ..OpenOptions::default() }).await?;
         let chain = ChainId::new("bip122:000000000019d6689c085ae165831e93")?;
         let coin = AssetId::native(&chain, 0)?;
         let rules = Rules { chain, chain_name: ChainName::new("bitcoin")?, epoch: store.epoch(), reorg_depth: REORG_DEPTH };
-        let mut ledger = Self {
+        Ok(Self {
             store,
             state: ChainState::default(),
             due: DueIndex::default(),
             rules,
-            random: Rng::with_seed(settled),
+            random: Rng::with_seed(seed),
             addresses: (0..ADDRESSES).map(|n| Address::new(script(n), format!("bc1-{n:08}"))).collect(),
             coin,
             settled: 0,
             _folder: folder,
-        };
-        ledger.begin().await?;
-        ledger.load(settled.saturating_sub(SETTLED_BY_TICKS)).await?;
-        ledger.settle_by_ticks().await?;
-        Ok(ledger)
+        })
     }
 
     /// Settled keys so far.

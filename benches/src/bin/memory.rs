@@ -33,6 +33,7 @@ fn main() -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let confirmd = args.confirmd.map_or_else(build, Ok)?;
+    let confirmd = confirmd.canonicalize().with_context(|| format!("looking for {}", confirmd.display()))?;
     let mut nodes =
         Running::start(Command::new(std::env::current_exe()?).arg("--nodes").stdin(Stdio::piped()).stdout(Stdio::piped()))?;
     let village = told(&mut nodes.0)?;
