@@ -176,7 +176,9 @@ fn caught<T>(core: &mut Core, work: impl FnOnce(&mut Core) -> Result<T, StoreErr
 }
 
 fn run(mut core: Core, mut waiting: mpsc::Receiver<Job>, poison: &Poison) {
+    // After a failure nothing is run any more; who still asks is told so by `poison`.
     while !core.closing
+        && poison.get().is_none()
         && let Some(job) = waiting.blocking_recv()
     {
         let (answers, not_run) = run_group(&mut core, job, &mut waiting, poison);

@@ -133,6 +133,18 @@ async fn t12_after_a_failed_sync_nothing_is_answered_until_the_store_is_opened_a
 }
 
 #[tokio::test]
+async fn a_store_whose_write_failed_closes_and_lets_its_directory_go() {
+    let world = World::new().await;
+    world.store.fail_next_sync().await;
+    let set = world.set(vec![pending(9, 9, 0)], vec![event_of(&chain(), 9, 9, 1)]);
+    assert!(world.store.commit(set).await.is_err());
+    let closed = tokio::time::timeout(std::time::Duration::from_secs(20), world.store.close()).await;
+    let error = closed.expect("closing never ends").unwrap_err();
+    assert!(matches!(error, StoreError::Unknown { .. }), "{error}");
+    open(world.directory.path()).await.unwrap();
+}
+
+#[tokio::test]
 async fn commits_that_wait_together_are_all_durable_when_they_are_answered() {
     let mut world = World::new().await;
     let chains: Vec<_> = (1..40).map(|n| ChainId::new(format!("eip155:{n}000")).unwrap()).collect();
