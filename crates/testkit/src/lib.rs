@@ -34,6 +34,8 @@
 //! ```
 #![warn(missing_docs)]
 
+#[cfg(feature = "conform")]
+pub mod conform;
 pub mod fake_bitcoin;
 pub mod fake_evm;
 pub mod faults;
