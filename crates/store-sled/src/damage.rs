@@ -46,6 +46,25 @@ pub(crate) fn refused_db(path: &Path, error: sled::Error) -> StoreError {
     }
 }
 
+/// The database could not write.
+pub(crate) fn refused_write(path: &Path, error: sled::Error) -> StoreError {
+    match error {
+        sled::Error::Io(error) => refused_io("writing to the database in", path, error),
+        error => refused_by(format!("writing to the database in {} failed", path.display()), error),
+    }
+}
+
+/// An error and its causes on one line.
+pub(crate) fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text = format!("{text}: {cause}");
+        next = cause.source();
+    }
+    text
+}
+
 /// What a panic said.
 pub(crate) fn panic_text(panic: Box<dyn Any + Send>) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());

@@ -1,7 +1,7 @@
 //! The database's files: making and opening a store, and the one place that makes a commit durable.
 
 use crate::counter::{self, Counter, Mark};
-use crate::damage::{REMEDY, guarded, refused, refused_by, refused_db, refused_io};
+use crate::damage::{REMEDY, guarded, refused, refused_by, refused_db, refused_io, refused_write};
 use crate::keys;
 use crate::lock::StateLock;
 use crate::reader::{Reader, Rows};
@@ -59,15 +59,17 @@ impl Disk {
     pub(crate) fn apply(&mut self, mut rows: Rows) -> Result<(), StoreError> {
         self.progress.commits = self.progress.commits.saturating_add(1);
         rows.put(keys::progress(), &self.progress)?;
-        self.reader.db().apply_batch(rows.into_batch()).map_err(|error| refused_by("writing to the database failed", error))
+        self.reader.db().apply_batch(rows.into_batch()).map_err(|error| refused_write(self.reader.path(), error))
     }
 
     /// Makes everything applied so far durable.
     pub(crate) fn sync(&mut self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-        self.reader.db().flush()?;
+        let path = self.reader.path();
+        self.reader.db().flush().map_err(|error| refused_write(path, error))?;
         // sled's flush leaves the file's size and the drive's cache alone.
-        self.file.sync_data()?;
-        self.counter.record(self.progress.commits)?;
+        self.file.sync_data().map_err(|error| refused_io("syncing the database in", path, error))?;
+        let counted = self.counter.record(self.progress.commits);
+        counted.map_err(|error| refused_io("writing", self.counter.path(), error))?;
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 //! and answers only after the sync that covers the answer: one fsync is shared by everything that was waiting.
 
 use crate::consumers::Consumers;
-use crate::damage::{REMEDY, panic_text, refused, refused_by, unknown_by};
+use crate::damage::{REMEDY, panic_text, refused, refused_by, unknown_by, with_causes};
 use crate::disk::Disk;
 use crate::heads::Heads;
 use crate::reader::Rows;
@@ -67,7 +67,7 @@ impl Core {
     pub(crate) fn write(&mut self, rows: Rows) -> Result<(), StoreError> {
         self.dirty = true;
         self.disk.apply(rows).map_err(|error| {
-            let text = error.to_string();
+            let text = with_causes(&error);
             self.failure = Some(Box::new(error));
             unknown_by("a commit could not be written", text)
         })
@@ -185,7 +185,7 @@ fn run(mut core: Core, mut waiting: mpsc::Receiver<Job>, poison: &Poison) {
         let synced = std::panic::catch_unwind(AssertUnwindSafe(|| core.sync()));
         let failure = match synced {
             Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(error.to_string()),
+            Ok(Err(error)) => Some(with_causes(error.as_ref())),
             Err(panic) => Some(panic_text(panic)),
         };
         if let Some(failure) = failure {
