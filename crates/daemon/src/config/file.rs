@@ -45,7 +45,8 @@ struct Sections {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StateSection {
-    /// The folder of the state. One instance only.
+    /// The folder of the state. One instance only. Required.
+    #[serde(default)]
     pub path: PathBuf,
     /// How long event bodies and deposit records are kept. What decides is kept for ever.
     #[serde(default = "StateSection::default_history")]
@@ -128,7 +129,7 @@ impl ConfigFile {
         }
         let located = |error: ConfigError| fault(locate::line_of(&text, &error.key), error);
         let sections: Sections = parse_table(table).map_err(located)?;
-        let state = sections.state.ok_or_else(|| {
+        let state = sections.state.filter(|state| !state.path.as_os_str().is_empty()).ok_or_else(|| {
             located(ConfigError::new(
                 "state.path",
                 "it is missing; write the folder of the state: [state] path = \"./confirmd-state\"",

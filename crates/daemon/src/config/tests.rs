@@ -98,6 +98,8 @@ fn mistakes_at_the_top_level() {
     check(vec![
         (plain("[state]\npath = "), "", &["conf.toml:2: this is not TOML"]),
         (plain("[api]"), "state.path", &["missing", "[state] path ="]),
+        (plain("[state]\nhistory = '1d'"), "state.path", &["conf.toml:1", "missing", "[state] path ="]),
+        (plain("[state]\npath = ''"), "state.path", &["conf.toml:2", "missing", "[state] path ="]),
         (plain("[state]\npath = 's'\nhistori = '1d'"), "state.histori", &["conf.toml:3", "histori", "history"]),
         (plain("[state]\npath = 's'\nhistory = '90 days'"), "state.history", &["90 days", "30s"]),
         (plain("[state]\npath = 's'\nhistory = '0s'"), "state.history", &["conf.toml:3", "90d"]),
