@@ -159,9 +159,10 @@ async fn returned() -> Result<()> {
     world.service.until_chain(NAME, "halted", |chain| chain["phase"] == "halted").await?;
     world.anvil.rpc().call("anvil_loadState", serde_json::json!([saved])).await?;
     ensure!(world.anvil.tip().await? == branch_a);
-    // It was the node's fault; accepting is not refused, and takes nothing back that stands.
+    // It was the node's fault. The halt stays until an operator says so, but there is nothing to accept.
     world.service.kill_and_run().await?;
-    world.service.command(&["chain", "resume", NAME, "--accept-reorg", "--yes"]).await?;
+    world.service.until_chain(NAME, "halted", |chain| chain["phase"] == "halted").await?;
+    world.service.command(&["chain", "resume", NAME]).await?;
     world.mine(2).await?;
     ensure!(world.history(&paid, 0) == [1], "{}", world.customer.describe());
     world.ensure_books_match().await

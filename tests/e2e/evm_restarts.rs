@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use confirmd_testkit::alloy::primitives::U256;
 use confirmd_testkit::receiver::Behaviour;
-use e2e::{Needs, SOON, node_trial};
+use e2e::{Config, Needs, Port, SOON, Service, Switch, node_trial};
 use libtest_mimic::Trial;
 
-use crate::evm_world::{ALICE, BOB, CHAIN, NAME, World, pay};
+use crate::evm_world::{ALICE, BOB, CHAIN, ETH, NAME, World, balance, chain, credited, ledger, pay, stage, token_balance};
 
 pub(crate) fn trials() -> Vec<Trial> {
     let needs = &[Needs::Anvil];
@@ -16,6 +17,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         node_trial("evm_restarts::kills_at_any_moment_of_a_busy_chain_end_with_the_chains_own_balances", needs, busy),
         node_trial("evm_restarts::deposits_made_while_confirmd_is_down_are_found_at_the_next_start", needs, down),
         node_trial("evm_restarts::a_node_that_is_down_restarted_or_silent_loses_and_reverts_nothing", needs, node_down),
+        node_trial("evm_restarts::history_from_a_start_height_is_told_once_however_often_the_catch_up_is_killed", needs, history),
+        node_trial("evm_restarts::with_two_endpoints_the_outage_of_one_is_not_noticed_by_the_customer", needs, failover),
         node_trial("evm_restarts::a_second_process_on_the_same_state_is_refused", needs, second),
     ]
 }
@@ -121,7 +124,12 @@ async fn down() -> Result<()> {
 }
 
 async fn node_down() -> Result<()> {
-    let mut world = World::start("default = 2", 8).await?;
+    let (anvil, token, customer) = stage().await?;
+    let section = chain(&anvil, &token, "default = 2", 8);
+    // So that an outage shows soon.
+    let section = section.line("limits = { requests_per_second = 5000, attempts = 2, request_timeout = \"300ms\" }");
+    let config = Config::new().chain(section).sink(ledger(&customer));
+    let mut world = World::of(anvil, token, customer, &config).await?;
     let first = pay(&world.anvil, 1, ALICE, 5).await?;
     world.mine(1).await?;
 
@@ -148,8 +156,7 @@ async fn node_down() -> Result<()> {
     let third = pay(&world.anvil, 3, ALICE, 9).await?;
     world.anvil.mine(2).await?;
     world.anvil.process()?.signal("STOP")?;
-    let silent = tokio::time::timeout(Duration::from_millis(500), world.anvil.tip()).await;
-    ensure!(silent.is_err(), "a stopped node answers {silent:?}");
+    world.service.until_chain(NAME, "unreachable", |chain| chain["phase"] == "unreachable").await?;
     world.anvil.process()?.signal("CONT")?;
     world.told().await?;
     ensure!(world.history(&third, 0) == [1]);
@@ -168,4 +175,75 @@ async fn second() -> Result<()> {
     world.mine(1).await?;
     ensure!(world.customer.history(CHAIN, &paid, 0) == [1]);
     world.service.terminate().await
+}
+
+async fn history() -> Result<()> {
+    let (anvil, token, customer) = stage().await?;
+    let start = anvil.tip().await?.height + 1;
+    let before = pay(&anvil, 1, ALICE, 1).await?;
+    anvil.mine(1).await?;
+    let ignored = anvil.position(&before).await?.context("not mined")?.block.height;
+    for round in 1..=30 {
+        pay(&anvil, 1, ALICE, round).await?;
+        anvil.transfer(&token, BOB, round).await?;
+        anvil.mine(20).await?;
+    }
+    ensure!(ignored == start);
+    // The first payment lies below the start.
+    let section = chain(&anvil, &token, "default = 2, MINI = 6", 8).line(&format!("start = {}", start + 1)).line("span_max = 7");
+    let config = Config::new().chain(section.clone()).sink(ledger(&customer));
+    let service = Service::start(&config).await?;
+    let mut world = World { anvil, token, customer, service };
+    // The node no longer has the states to trace old blocks. That is told, and nothing is passed over.
+    let stuck = world.service.until_chain(NAME, "unreachable", |chain| chain["phase"] == "unreachable").await?;
+    ensure!(stuck["detail"].as_str().is_some_and(|detail| detail.contains("trace")), "{stuck}");
+    ensure!(world.customer.receiver().requests().is_empty() && stuck["tip"]["height"] == start, "{stuck}");
+    world.service.terminate().await?;
+    let section = section.line("internal_transfers = \"off\"");
+    world.service.configure(&Config::new().chain(section).sink(ledger(&world.customer)))?;
+    world.service.run().await?;
+    for kills in 1..=4 {
+        let wanted = 10 * kills;
+        let more = world.customer.until("more history", SOON, |_, requests| requests.len() >= wanted).await;
+        more.with_context(|| world.service.log())?;
+        world.service.kill_and_run().await?;
+    }
+    world.mine(1).await?;
+    ensure!(world.at(&before, 0).is_none() && world.customer.ledger().rows().len() == 60, "{}", world.customer.describe());
+    world.customer.ensure_sound()?;
+    world.ensure_rows_match().await?;
+    let held = balance(&world.anvil, ALICE).await?;
+    ensure!(credited(&world.customer, ALICE, ETH) + U256::ONE == held, "{}", world.customer.describe());
+    ensure!(credited(&world.customer, BOB, &world.mini()) == token_balance(&world.anvil, &world.token, BOB).await?);
+    Ok(())
+}
+
+async fn failover() -> Result<()> {
+    let (anvil, token, customer) = stage().await?;
+    let (first, second) = (Switch::to(&anvil.url()).await?, Switch::to(&anvil.url()).await?);
+    let endpoints = format!("rpc = [{{ url = \"{}\" }}, {{ url = \"{}\" }}]", first.url(), second.url());
+    // With several endpoints a fork of equal length is waited for, since one of them may only be late.
+    let section = chain(&anvil, &token, "default = 1", 8).line(&endpoints).line("fork_grace = \"300ms\"");
+    let section = section.line("limits = { requests_per_second = 5000, attempts = 3, request_timeout = \"300ms\" }");
+    let config = Config::new().chain(section).sink(ledger(&customer));
+    let world = World::of(anvil, token, customer, &config).await?;
+    let nowhere = Port::free()?;
+    let nowhere = format!("http://127.0.0.1:{}", nowhere.number());
+    let mut paid = Vec::new();
+    for broken in [&first, &second, &first] {
+        broken.turn_to(&nowhere);
+        paid.push(pay(&world.anvil, 1, ALICE, 5).await?);
+        world.mine(1).await?;
+        broken.turn_to(&world.anvil.url());
+    }
+    let moved = pay(&world.anvil, 2, BOB, 7).await?;
+    world.mine(1).await?;
+    first.turn_to(&nowhere);
+    world.anvil.reorg(1, &[(&moved, 0)]).await?;
+    world.told().await?;
+    ensure!(world.history(&moved, 0) == [1, 2, 3], "{}", world.customer.describe());
+    for tx in &paid {
+        ensure!(world.history(tx, 0) == [1], "{}", world.customer.describe());
+    }
+    world.ensure_books_match().await
 }
