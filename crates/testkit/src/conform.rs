@@ -4,6 +4,11 @@
 //! A trial's name begins with the id of its rule. What a harness can't do shows as ignored, with the reason; nothing passes
 //! silently.
 
+mod sample;
+pub mod sink;
+pub mod source;
+pub mod store;
+
 use std::fmt;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;

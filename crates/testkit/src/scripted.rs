@@ -121,7 +121,15 @@ impl ScriptedChain {
         script.made += 1;
         let hash = BlockHash::new(format!("b{}-{}", height, script.made)).expect("invariant: printable");
         let block = BlockRef { height, hash: hash.clone() };
-        let transfers = pays.into_iter().enumerate().map(|(index, pay)| self.transfer(pay, &block, number(index))).collect();
+        let mut txs: Vec<String> = Vec::new();
+        let mut transfers = Vec::new();
+        for pay in pays {
+            let position = txs.iter().position(|tx| *tx == pay.tx).unwrap_or(txs.len());
+            if position == txs.len() {
+                txs.push(pay.tx.clone());
+            }
+            transfers.push(self.transfer(pay, &block, number(position)));
+        }
         let parent = parent.unwrap_or_else(|| BlockHash::new("none").expect("invariant: printable"));
         let header = BlockHeader { block: block.clone(), parent, time: Some(time_of(height)) };
         script.blocks.insert(hash.clone(), Block { header, transfers });
@@ -169,6 +177,13 @@ impl ScriptedChain {
         let script = self.script();
         let hash = script.best.iter().rev().flatten().next().cloned().expect("invariant: genesis is never removed");
         script.blocks.get(&hash).expect("invariant: every hash has a block").header.block.clone()
+    }
+
+    /// The best chain's block at a height, whatever the source admits; `None` above the tip and at an empty slot.
+    pub fn best_block(&self, height: Height) -> Option<BlockRef> {
+        let script = self.script();
+        let hash = script.best.get(length(height))?.as_ref()?;
+        script.blocks.get(hash).map(|block| block.header.block.clone())
     }
 
     /// Every payment on the best chain, whoever is paid; whatever the source admits.
