@@ -31,7 +31,16 @@ fn build() -> Result<PathBuf> {
 
     let profile = std::env::var("CONFIRMD_E2E_PROFILE").unwrap_or_else(|_| "dev".to_owned());
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
+    let mut command = Command::new(cargo);
+    // What cargo tells a test of its own package: some build scripts (ring's) run again when it differs from what they
+    // saw last, and with them everything above, at every change between this build and another.
+    for (name, _) in std::env::vars_os() {
+        let of_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+        if name.to_str().is_some_and(|name| of_package(name) || ["CARGO_CRATE_NAME", "CARGO_PRIMARY_PACKAGE"].contains(&name)) {
+            command.env_remove(name);
+        }
+    }
+    let output = command
         .current_dir(&root)
         .args(["build", "-p", "confirmd", "--bin", "confirmd", "--profile", &profile])
         .arg("--message-format=json-render-diagnostics")
