@@ -15,7 +15,8 @@ pub fn workspace_root() -> PathBuf {
 }
 
 /// Builds `confirmd` (once in a process; processes take turns) and returns its path as cargo reports it.
-/// The profile is that of `CONFIRMD_E2E_PROFILE`, by default `dev`.
+/// The profile is that of `CONFIRMD_E2E_PROFILE`, by default `dev`. A caller that has just built it passes its path in
+/// `CONFIRMD_E2E_BINARY`, as `./test` does; the trial of `--version` catches one that is stale.
 pub fn confirmd() -> Result<PathBuf> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let built = BUILT.get_or_init(|| build().map_err(|error| format!("{error:#}")));
@@ -23,6 +24,9 @@ pub fn confirmd() -> Result<PathBuf> {
 }
 
 fn build() -> Result<PathBuf> {
+    if let Some(built) = std::env::var_os("CONFIRMD_E2E_BINARY") {
+        return Ok(PathBuf::from(built));
+    }
     let root = workspace_root();
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |dir| root.join(dir));
     std::fs::create_dir_all(&target).with_context(|| format!("make {}", target.display()))?;

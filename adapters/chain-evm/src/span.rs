@@ -175,8 +175,13 @@ impl Span<'_> {
                     }
                     Err(error) => return Err(refused(error)),
                 };
-                let traced = read_traces(&block.tx_hashes, &entries)
-                    .map_err(|problem| SourceError::transient(format!("read the traces of block {}: {problem}", block.block)))?;
+                // A node without the state of an old block says so per transaction; nothing tells that from a passing fault.
+                let traced = read_traces(&block.tx_hashes, &entries).map_err(|problem| {
+                    SourceError::transient(format!(
+                        "read the traces of block {}: {problem}; if this stays, the node no longer has the block's state: use an archive node, or set internal_transfers = \"off\"",
+                        block.block
+                    ))
+                })?;
                 self.keep_paying(block, traced, found);
             }
         }

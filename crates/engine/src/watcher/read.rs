@@ -137,7 +137,11 @@ impl Reader<'_> {
     }
 
     async fn read_above(&self, base: BlockRef, tip: BlockRef, reorg: Option<(BlockRef, u64)>) -> Result<Reading, ReadError> {
+        let marked = self.marked(tip.height > base.height).await?;
+        // Nothing above what a policy calls final may enter the trail without a link.
+        let final_to = marked.iter().map(|(_, block)| block.as_ref().map_or(Height::default(), |block| block.height)).min();
         let far = tip.height.minus(self.source.profile().reorg_depth.get());
+        let far = final_to.map_or(far, |final_to| far.min(final_to));
         let mut blocks = Vec::new();
         if tip.height > base.height {
             blocks =
@@ -147,7 +151,7 @@ impl Reader<'_> {
             // The branch we forked to has vanished between two reads.
             return Err(SourceError::orphaned(format!("no block above the common ancestor {base}")).into());
         }
-        let marks = self.marks(&base, &blocks).await?;
+        let marks = self.marks(&base, &blocks, marked)?;
         if blocks.is_empty() && !self.refold && marks.is_empty() {
             return Ok(Reading::Idle { tip });
         }
@@ -189,13 +193,27 @@ impl Reader<'_> {
         Ok(linked(Some(base), headers)?.into_iter().map(SeenBlock::Linked).collect())
     }
 
-    /// The chain's own finality where a policy asks for it: only what is on our branch, and no higher than its tip.
-    async fn marks(&self, base: &BlockRef, blocks: &[SeenBlock]) -> Result<Vec<(FinalityTag, Height)>, SourceError> {
+    /// What the chain itself calls final, where a policy asks for it and there is something to decide by it.
+    async fn marked(&self, new_blocks: bool) -> Result<Vec<(FinalityTag, Option<BlockRef>)>, SourceError> {
         let tags: BTreeSet<FinalityTag> = self.state.watch.assets().filter_map(|asset| asset.requirement.tag).collect();
+        let mut marked = Vec::new();
+        for tag in tags.into_iter().filter(|tag| new_blocks || self.due.waits_for(*tag)) {
+            marked.push((tag, self.source.finalized(tag).await?));
+        }
+        Ok(marked)
+    }
+
+    /// Of that, what is on our branch, and no higher than its tip.
+    fn marks(
+        &self,
+        base: &BlockRef,
+        blocks: &[SeenBlock],
+        marked: Vec<(FinalityTag, Option<BlockRef>)>,
+    ) -> Result<Vec<(FinalityTag, Height)>, SourceError> {
         let top = blocks.last().map_or(base.height, |block| block.block().height);
         let mut marks = Vec::new();
-        for tag in tags.into_iter().filter(|tag| !blocks.is_empty() || self.due.waits_for(*tag)) {
-            let Some(marked) = self.source.finalized(tag).await? else { continue };
+        for (tag, marked) in marked {
+            let Some(marked) = marked else { continue };
             let known = blocks.iter().map(SeenBlock::block).find(|block| block.height == marked.height).map(|block| &block.hash);
             let known = known.or_else(|| self.state.trail.hash_at(marked.height).filter(|_| marked.height <= base.height));
             if known.is_some_and(|hash| *hash != marked.hash) {

@@ -104,6 +104,29 @@ async fn finality_that_advances_without_a_new_block_confirms() {
 }
 
 #[tokio::test]
+async fn nothing_above_the_finalized_block_enters_the_trail_without_a_link() {
+    let mut profile = scripted_profile("desk", 1, 6);
+    profile.start = StartAt::Height(Height(1));
+    profile.assets[0].requirement = Requirement { at_least: NonZeroU32::MIN, tag: Some(FinalityTag::Finalized) };
+    let chain = ScriptedChain::new(profile);
+    let finalized = chain.mine_empty(200);
+    chain.mine([Pay::new("t", "alice", 5)]);
+    chain.mine_empty(60);
+    chain.mark(FinalityTag::Finalized, finalized);
+    let directory = TempDir::new().unwrap();
+    let store = open_store(&directory).await;
+    let watcher = open_watcher(&store, &chain, &["alice"]).await;
+    let mut desk = Desk { directory, store, chain, watcher };
+    desk.follow().await;
+    assert_eq!(desk.watcher.state().trail.dense_from(), Height(200));
+    // Far deeper than reorg_depth, and still above what is final: followed like any other.
+    desk.chain.fork(55);
+    desk.chain.mine_empty(70);
+    desk.follow().await;
+    assert_eq!(desk.phase(), Phase::Following);
+}
+
+#[tokio::test]
 async fn e08_a_changed_policy_applies_to_pending_deposits_without_a_new_block() {
     let mut desk = Desk::new(5).await;
     desk.chain.mine([Pay::new("t", "alice", 5)]);
