@@ -16,7 +16,7 @@ macro_rules! mistakes {
 
 /// Each with the rule that it breaks.
 const MISTAKES: &[(&str, Mistake, Wrap)] = mistakes![
-    S1 SaysWhatIsConfigured, S1 CountsNoConnections,
+    S1 SaysWhatIsConfigured, S1 NamesAnotherNetwork, S1 CountsNoConnections,
     S2 OneBlockAhead, S2 RemembersTheTip,
     S3 AbsenceIsAnError, S3 AboveTheTipIsTheTip, S3 StopsAtAnEmptySlot,
     S4 ItsOwnParent, S4 RemembersHeaders,

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mistake {
     SaysWhatIsConfigured,
+    NamesAnotherNetwork,
     CountsNoConnections,
     OneBlockAhead,
     RemembersTheTip,
@@ -222,6 +223,9 @@ impl ChainSource for Wrong {
     async fn identify(&self) -> Result<ChainId, SourceError> {
         if self.is(SaysWhatIsConfigured) {
             return Ok(self.profile().chain.clone());
+        }
+        if self.is(NamesAnotherNetwork) {
+            return Ok(ChainId::new("scripted:mistaken").unwrap());
         }
         self.call(self.honest.identify()).await
     }

@@ -76,6 +76,7 @@ pub(crate) async fn s5_fork(harness: &dyn SourceHarness) -> Verdict {
     let stays = scene.all(&[0])?;
     scene.pay(0, 2).await?;
     scene.mine(2).await?;
+    scene.holds_all(&[0], "before the fork").await?;
     scene.act(Act::Fork { depth: 2, remine: Remine::Drop }).await?;
     let found = rows(&scene.read(&scene.watch(&[0])?).await?);
     same(&found, &stays, "after a fork that dropped the second payment")
