@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use base64::Engine;
 use e2e::{
     COINS, ChainSection, Config, Customer, FamilyOptions, Instance, NODE_PASSWORD_ENV, Needs, SOON, Service, SinkSection,
     UtxoPlan, UtxoStage, confirmd, node_trial, utxo_node,
@@ -14,12 +15,15 @@ pub(crate) fn trials() -> Vec<Trial> {
         node_trial("ops::a_state_that_was_never_made_is_not_begun_silently", &[], never_made),
         node_trial("ops::a_state_path_that_can_not_be_one_says_what_to_do", &[], no_folder),
         node_trial("ops::a_sink_that_refuses_keeps_the_instance_from_starting", &[], sink_refuses),
+        node_trial("ops::the_fullest_log_shows_no_secret", &[Needs::Litecoind], fullest_log),
         node_trial("ops::a_state_in_use_is_refused_and_its_owner_named", &[Needs::Litecoind], in_use),
         node_trial("ops::a_damaged_state_is_refused_with_the_way_back", &[Needs::Litecoind], damaged),
         node_trial("ops::a_consumer_with_undelivered_events_can_not_just_leave", &[Needs::Litecoind], consumer_left),
         node_trial("ops::another_network_under_a_chains_name_is_refused", &[Needs::Litecoind], network_changed),
     ];
     for (group, node) in [("litecoind", Needs::Litecoind), ("knots", Needs::Knots)] {
+        let name = format!("ops::a_reorg_of_{group}_below_the_floor_halts_the_chain_until_an_operator_accepts_it");
+        trials.push(node_trial(&name, &[node], move || too_deep(node)));
         let name = format!("ops::{group}_of_another_network_or_with_other_credentials_halts_the_chain_until_resumed");
         trials.push(node_trial(&name, &[node], move || wrong_node(node)));
     }
@@ -233,6 +237,56 @@ async fn wrong_node(kind: Needs) -> Result<()> {
     stage.node.mine(1).await?;
     ensure!(stage.audit().await? == 1);
     stage.customer.ensure_once()
+}
+
+async fn too_deep(kind: Needs) -> Result<()> {
+    let node = utxo_node(kind, FamilyOptions::default()).await?;
+    let address = node.new_address().await?;
+    let plan = UtxoPlan { reorg_depth: 3, watch: vec![address.clone()], ..UtxoPlan::default() };
+    let mut stage = UtxoStage::set(node, plan).await?;
+    let halted = |chain: &serde_json::Value| chain["phase"] == "halted";
+    for revert_settled in [false, true] {
+        let deposit = stage.pay(&address, 1_000_000).await?;
+        stage.node.mine(6).await?;
+        stage.told().await?;
+        let thief = stage.node.new_address().await?;
+        stage.node.reorg_double_spend(6, &deposit.0, &thief).await?;
+        let chain = stage.service.until_chain(COINS, "halted", halted).await?;
+        let alarm = chain["alarm"].as_str().unwrap_or_default();
+        ensure!(alarm.contains("floor") && alarm.contains("confirmd chain resume coins --accept-reorg"), "{alarm}");
+        stage.service.kill_and_run().await?;
+        stage.service.until_chain(COINS, "still halted", halted).await?;
+        stage.ensure_history(&deposit.0, deposit.1, &[1])?;
+        let mut resume = vec!["chain", "resume", COINS, "--accept-reorg"];
+        refused(&stage.service, &resume, &["halted", "--yes"]).await?;
+        resume.extend(if revert_settled { ["--yes", "--revert-settled"].as_slice() } else { &["--yes"] });
+        let said = stage.service.command(&resume).await?;
+        ensure!(said.contains(&deposit.0), "{said}");
+        stage.told().await?;
+        stage.ensure_history(&deposit.0, deposit.1, if revert_settled { &[1, 2] } else { &[1] })?;
+    }
+    stage.customer.ensure_once()
+}
+
+async fn fullest_log() -> Result<()> {
+    let (mut stage, address) = stage(false).await?;
+    stage.service.terminate().await?;
+    stage.service.instance().env("CONFIRMD_LOG", "trace");
+    stage.service.run().await?;
+    stage.pay(&address, 1_000_000).await?;
+    stage.node.mine(1).await?;
+    ensure!(stage.audit().await? == 1);
+    stage.service.terminate().await?;
+    let log = stage.service.log();
+    ensure!(log.contains("TRACE"), "the log is not full");
+    let (user, password) = stage.node.credentials();
+    let basic = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
+    let [(_, secret), _] = stage.environment();
+    for secret in [password, &basic, secret, secret.trim_start_matches("whsec_")] {
+        let line = log.lines().find(|line| line.contains(secret));
+        ensure!(line.is_none(), "a secret is in the log: {line:?}");
+    }
+    Ok(())
 }
 
 /// An instance whose program is a shell in a mount namespace: `$CONFIRMD` is the program under test.
