@@ -4,6 +4,7 @@
 //! A trial's name begins with the id of its rule. What a harness can't do shows as ignored, with the reason; nothing passes
 //! silently.
 
+pub mod full_disk;
 mod sample;
 pub mod sink;
 pub mod source;

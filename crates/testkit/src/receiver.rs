@@ -9,6 +9,7 @@ mod event;
 mod handle;
 mod ledger;
 mod signature;
+mod spoilt;
 #[cfg(test)]
 mod tests;
 

@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -16,6 +17,7 @@ use tokio::sync::watch;
 use super::event::WireEvent;
 use super::ledger::Ledger;
 use super::signature::{self, Key};
+use super::spoilt::SpoiltBody;
 use crate::http::{LoopbackServer, close_connection};
 
 /// How far `webhook-timestamp` may be from the receiver's clock, where it has one.
@@ -39,8 +41,7 @@ impl fmt::Debug for ReceiverOptions {
     }
 }
 
-/// What the receiver does with a request. All but `Apply`, `ApplyThen` and `Delay` leave the
-/// ledger untouched.
+/// What the receiver does with a request. Only those that say so touch the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Behaviour {
     /// Apply it and answer 204.
@@ -60,6 +61,12 @@ pub enum Behaviour {
     ApplyThen(u16),
     /// Apply it and answer 204 after this time.
     Delay(Duration),
+    /// Apply it and never answer: the connection was lost without a word after the commit.
+    ApplyThenHang,
+    /// Apply it, answer 200 and go on answering for ever.
+    ApplyThenFlood,
+    /// Answer 200 with the beginning of a body, then close the connection.
+    BreakOff,
     /// Never answer.
     Hang,
     /// Close the connection without an answer.
@@ -81,6 +88,8 @@ pub struct Received {
     pub event: Result<WireEvent, String>,
     /// The status that was answered; None while it hangs or was closed.
     pub answered: Option<u16>,
+    /// Whether the ledger was given the event (which may ignore it).
+    pub applied: bool,
 }
 
 #[derive(Default)]
@@ -96,6 +105,7 @@ struct Shared {
     now: Option<Now>,
     books: Mutex<Books>,
     changed: watch::Sender<u64>,
+    flooded: Arc<AtomicU64>,
 }
 
 /// A running receiver. Clones steer the same one.
@@ -125,6 +135,7 @@ impl Receiver {
             now: options.now,
             books: Mutex::default(),
             changed: watch::Sender::new(0),
+            flooded: Arc::default(),
         });
         let app = Router::new().fallback(receive).with_state(Arc::clone(&shared));
         Ok(Self { shared, server: Arc::new(LoopbackServer::start(app).await?) })
@@ -160,6 +171,11 @@ impl Receiver {
     /// A copy of every request, in the order of arrival.
     pub fn requests(&self) -> Vec<Received> {
         self.books().requests.clone()
+    }
+
+    /// Bytes of answers without end that were taken by the other side or its system's buffers.
+    pub fn flooded(&self) -> u64 {
+        self.shared.flooded.load(Ordering::Relaxed)
     }
 
     /// Returns as soon as the predicate holds over ledger and requests; it is asked again after
@@ -239,9 +255,18 @@ impl Shared {
             Err((_, why)) => books.ledger.problem(format!("request {number}: {why}")),
         }
         let event = event.clone().map_err(|(_, why)| why);
-        books.requests.push(Received { number, id, headers, body, event, answered: None });
+        books.requests.push(Received { number, id, headers, body, event, answered: None, applied: false });
         let told = books.next.pop_front().or_else(|| books.always.clone());
         (number, told.unwrap_or(Behaviour::Apply))
+    }
+
+    /// Gives the event to the ledger.
+    fn apply(&self, number: usize, event: &WireEvent) {
+        let mut books = self.books();
+        books.ledger.apply(event);
+        if let Some(request) = books.requests.get_mut(number) {
+            request.applied = true;
+        }
     }
 
     /// Writes the answer down, right before it is sent.
@@ -276,16 +301,16 @@ async fn receive(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: By
     shared.wake();
     match behaviour {
         Behaviour::Apply => {
-            shared.books().ledger.apply(&event);
+            shared.apply(number, &event);
             shared.answer(number, &event, StatusCode::NO_CONTENT.into_response())
         }
         Behaviour::ApplyThen(code) => {
-            shared.books().ledger.apply(&event);
+            shared.apply(number, &event);
             shared.answer(number, &event, status(code).into_response())
         }
         Behaviour::Delay(time) => {
             tokio::time::sleep(time).await;
-            shared.books().ledger.apply(&event);
+            shared.apply(number, &event);
             shared.answer(number, &event, StatusCode::NO_CONTENT.into_response())
         }
         Behaviour::Status(code) => shared.answer(number, &event, status(code).into_response()),
@@ -298,6 +323,17 @@ async fn receive(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: By
             }
             shared.answer(number, &event, response)
         }
+        Behaviour::ApplyThenHang => {
+            shared.apply(number, &event);
+            shared.wake();
+            std::future::pending().await
+        }
+        Behaviour::ApplyThenFlood => {
+            shared.apply(number, &event);
+            let flood = SpoiltBody::without_end(Arc::clone(&shared.flooded));
+            shared.answer(number, &event, Response::new(Body::new(flood)))
+        }
+        Behaviour::BreakOff => Response::new(Body::new(SpoiltBody::broken_off())),
         Behaviour::Hang => std::future::pending().await,
         Behaviour::Close => close_connection(),
     }

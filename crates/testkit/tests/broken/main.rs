@@ -1,3 +1,7 @@
 //! The kit catches real mistakes: what breaks one rule of a contract fails the suite with that rule's id, and what keeps
 //! them all passes it.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod sinks;
+mod sources;
+mod stores;

@@ -1,0 +1,190 @@
+//! The store contract, rule by rule, against a store in a directory on the disk.
+
+use async_trait::async_trait;
+use confirmd_core::{Clock, StoreError, Timestamp};
+use confirmd_store_sled::{OpenOptions, SledStore};
+use confirmd_testkit::conform::Broken;
+use confirmd_testkit::conform::full_disk::{files_can_be_limited, limit_files, run_with_full_disks};
+use confirmd_testkit::conform::store::{Damage, Store, StoreHarness, StoreRig, StoreTest, store_trials};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+fn main() -> ExitCode {
+    run_with_full_disks(|| store_trials("store_sled", Arc::new(Sled)))
+}
+
+struct Sled;
+
+/// The directories of one trial, the last of which is the store's.
+struct Rig {
+    root: tempfile::TempDir,
+    copies: usize,
+}
+
+/// A clock that stands still.
+#[derive(Debug)]
+struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_seconds(1_790_000_000)
+    }
+}
+
+#[async_trait]
+impl StoreHarness for Sled {
+    async fn start(&self) -> Result<Box<dyn StoreRig>, Broken> {
+        let root = tempfile::tempdir().map_err(Broken::tried("making a directory"))?;
+        Ok(Box::new(Rig { root, copies: 0 }))
+    }
+
+    fn unable(&self, test: StoreTest) -> Option<String> {
+        match test {
+            StoreTest::Crash | StoreTest::Damage => None,
+            StoreTest::PowerCut => Some("what a system has not synced can't be thrown away from within a process".to_owned()),
+            StoreTest::FailCommit => files_can_be_limited().err(),
+        }
+    }
+
+    fn cases(&self) -> u32 {
+        10
+    }
+}
+
+/// What is done to the files of a closed store.
+enum Way {
+    Remove(&'static str),
+    Truncate(&'static str, u64),
+    /// One bit of the first byte that is not zero, from this part of the file on (in percent).
+    Flip(&'static str, u64),
+    /// The counter says another format than is known, with the right checksum.
+    AgeTheCounter,
+    /// The counter of another store.
+    SwapTheCounter,
+}
+
+const WAYS: &[(Way, bool)] = &[
+    (Way::Remove("db"), true),
+    (Way::Remove("conf"), true),
+    (Way::Remove("commits"), true),
+    (Way::AgeTheCounter, true),
+    (Way::SwapTheCounter, true),
+    (Way::Truncate("commits", 0), true),
+    (Way::Truncate("db", 0), true),
+    (Way::Truncate("db", 4096), false),
+    (Way::Flip("db", 0), false),
+    (Way::Flip("db", 20), false),
+    (Way::Flip("db", 50), false),
+    (Way::Flip("db", 80), false),
+    (Way::Flip("conf", 0), false),
+    (Way::Flip("commits", 0), false),
+];
+
+impl Rig {
+    fn path(&self) -> PathBuf {
+        self.root.path().join(format!("state-{}", self.copies))
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        drop(limit_files(None));
+    }
+}
+
+fn options(init: bool) -> OpenOptions {
+    OpenOptions { init, restored: false, cache_bytes: 8 << 20, clock: Arc::new(Still) }
+}
+
+#[async_trait]
+impl StoreRig for Rig {
+    async fn open(&mut self, init: bool) -> Result<Arc<dyn Store>, StoreError> {
+        // The disk takes something again.
+        drop(limit_files(None));
+        Ok(Arc::new(SledStore::open(self.path(), options(init)).await?))
+    }
+
+    async fn crash(&mut self) -> Result<(), Broken> {
+        let before = self.path();
+        self.copies += 1;
+        copy(&before, &self.path()).map_err(Broken::tried("copying the directory"))
+    }
+
+    async fn power_cut(&mut self) -> Result<(), Broken> {
+        Err(Broken::new("not possible here"))
+    }
+
+    async fn fail_next_commit(&mut self) -> Result<(), Broken> {
+        limit_files(Some(1))
+    }
+
+    fn damages(&self) -> Vec<Damage> {
+        let what = |way: &Way| match way {
+            Way::Remove(file) => format!("the file {file} is missing"),
+            Way::Truncate(file, length) => format!("the file {file} is cut to {length} bytes"),
+            Way::Flip(file, percent) => format!("a bit of the file {file} is flipped at {percent} %"),
+            Way::AgeTheCounter => "the commit counter has a format of the future".to_owned(),
+            Way::SwapTheCounter => "the commit counter is another store's".to_owned(),
+        };
+        WAYS.iter().map(|(way, must_be_refused)| Damage { what: what(way), must_be_refused: *must_be_refused }).collect()
+    }
+
+    async fn damage(&mut self, number: usize) -> Result<(), Broken> {
+        let Some((way, _)) = WAYS.get(number) else { return Err(Broken::new("there is no such damage")) };
+        if matches!(way, Way::SwapTheCounter) {
+            let other = self.root.path().join("other");
+            let store = SledStore::open(&other, options(true)).await.map_err(Broken::tried("making another store"))?;
+            store.close().await.map_err(Broken::tried("closing another store"))?;
+        }
+        damage(way, &self.path(), &self.root.path().join("other")).map_err(Broken::tried("damaging the store"))
+    }
+}
+
+fn damage(way: &Way, path: &Path, other: &Path) -> std::io::Result<()> {
+    match way {
+        Way::Remove(file) => std::fs::remove_file(path.join(file)),
+        Way::Truncate(file, length) => std::fs::File::options().write(true).open(path.join(file))?.set_len(*length),
+        Way::Flip(file, percent) => {
+            let mut bytes = std::fs::read(path.join(file))?;
+            let from = bytes.len() * usize::try_from(*percent).unwrap_or(0) / 100;
+            if let Some(byte) = bytes.iter_mut().skip(from).find(|byte| **byte != 0) {
+                *byte ^= 1;
+            }
+            std::fs::write(path.join(file), bytes)
+        }
+        Way::AgeTheCounter => {
+            let text = std::fs::read_to_string(path.join("commits"))?;
+            let aged: String = text.lines().map(aged_slot).collect();
+            std::fs::write(path.join("commits"), aged)
+        }
+        Way::SwapTheCounter => std::fs::copy(other.join("commits"), path.join("commits")).map(drop),
+    }
+}
+
+/// A slot of the counter as the next format would write it: `confirmd-commits 2 ...` and its checksum.
+fn aged_slot(slot: &str) -> String {
+    let line = slot.trim_end().rsplit_once(' ').map_or("", |(line, _)| line).replacen(" 1 ", " 2 ", 1);
+    let sum = crc32fast::hash(line.as_bytes());
+    format!("{:<511}\n", format!("{line} {sum:08x}"))
+}
+
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let (source, target) = match entry {
+            Ok(entry) => (entry.path(), to.join(entry.file_name())),
+            Err(error) => return Err(error),
+        };
+        if source.is_dir() {
+            copy(&source, &target)?;
+            continue;
+        }
+        match std::fs::copy(&source, &target) {
+            // A file that its owner removed meanwhile.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            copied => drop(copied?),
+        }
+    }
+    Ok(())
+}

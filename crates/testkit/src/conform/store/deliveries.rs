@@ -1,0 +1,180 @@
+//! Trials of what an operator and a pump do to one consumer's deliveries (T6, T9).
+
+use super::StoreHarness;
+use super::support::{Bench, LATE, attempt, for_histories, positions, spec};
+use super::world::Dice;
+use crate::conform::{Broken, Verdict, hold, sample};
+use confirmd_core::{ConsumerName, ConsumerStart, Position, StoreError, Timestamp};
+
+/// A store with a consumer that was handed five events: two of one key, and three of others.
+async fn handed_out(harness: &dyn StoreHarness) -> Result<(Bench, ConsumerName, Vec<Position>), Broken> {
+    let mut bench = Bench::start(harness).await?;
+    let name = bench.register("ledger", None).await?;
+    let chain = sample::chain(0);
+    let confirmed = bench.world.confirm_new(&chain, 4, 1);
+    bench.commit(confirmed).await?;
+    let reverted = bench.world.revert_all(&chain);
+    bench.commit(reverted).await?;
+    let due = positions(&bench.due(&name, 4).await?);
+    hold!(due.len() == 4, "four keys have events, handed out were {due:?}");
+    Ok((bench, name, due))
+}
+
+/// One call, made twice: the second changes nothing, neither at once nor after a start.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Call {
+    Acknowledge,
+    Bury,
+    Requeue,
+}
+
+pub(super) async fn idempotent(harness: &dyn StoreHarness, call: Call) -> Verdict {
+    let (mut bench, name, due) = handed_out(harness).await?;
+    let [first, second, ..] = due.as_slice() else { return Err(Broken::new("nothing was handed out")) };
+    if matches!(call, Call::Requeue) {
+        make(&bench, &name, Call::Bury, *first).await?;
+        make(&bench, &name, Call::Bury, *second).await?;
+    }
+    let before = bench.answers().await?;
+    make(&bench, &name, call, *first).await?;
+    let once = bench.answers().await?;
+    hold!(before != once, "{call:?} changed nothing that can be seen");
+    make(&bench, &name, call, *first).await?;
+    let twice = bench.answers().await?;
+    hold!(once == twice, "{call:?} made again changed {}", once.difference(&twice));
+    bench.reopen().await?;
+    let later = bench.answers().await?;
+    hold!(once == later, "{call:?} made twice and a new start changed {}", once.difference(&later));
+    Ok(())
+}
+
+async fn make(bench: &Bench, name: &ConsumerName, call: Call, position: Position) -> Verdict {
+    let store = bench.store();
+    let made = match call {
+        Call::Acknowledge => store.acknowledge(name, &[position]).await,
+        Call::Bury => store.bury(name, position, attempt(9)).await,
+        Call::Requeue => store.requeue(name, &[position]).await.map(drop),
+    };
+    made.map_err(|error| Broken::new(format!("{call:?} failed: {error}")))
+}
+
+pub(super) fn touches_one_consumer(harness: &dyn StoreHarness) -> Verdict {
+    for_histories(harness, |steps| async move {
+        let mut bench = Bench::start(harness).await?;
+        let ours = bench.register("ours", None).await?;
+        let theirs = bench.register("theirs", None).await?;
+        let half = steps.len() / 2;
+        for (number, step) in steps.into_iter().enumerate() {
+            let mut dice = Dice::new(step);
+            if dice.below(3) == 0 {
+                let set = bench.world.change_set(&mut dice);
+                bench.commit(set).await?;
+            }
+            if number < half {
+                operate(&bench, &theirs, &mut dice).await?;
+            }
+            let before = bench.answers().await?;
+            operate(&bench, &ours, &mut dice).await?;
+            let after = bench.answers().await?;
+            hold!(before.of(&theirs) == after.of(&theirs), "a call for one consumer changed another's deliveries");
+        }
+        let before = bench.answers().await?;
+        let renamed = spec("renamed", None).name;
+        bench.store().rename(&ours, &renamed).await.map_err(Broken::tried("renaming"))?;
+        bench.store().purge(&renamed).await.map_err(Broken::tried("purging"))?;
+        let after = bench.answers().await?;
+        hold!(before.of(&theirs) == after.of(&theirs), "renaming and purging one consumer changed another's deliveries");
+        Ok(())
+    })
+}
+
+/// Something that a pump or an operator does to one consumer.
+async fn operate(bench: &Bench, name: &ConsumerName, dice: &mut Dice) -> Verdict {
+    let store = bench.store();
+    let known: Vec<_> = bench.world.events.iter().map(|(position, ..)| *position).collect();
+    let Some(position) = dice.pick(&known).copied() else { return Ok(()) };
+    let done = match dice.below(9) {
+        0 | 1 => store.due(name, LATE, 3).await.map(drop),
+        2 => store.acknowledge(name, &[position]).await,
+        3 => store.retry_later(name, position, attempt(1), Timestamp(5)).await,
+        4 => store.bury(name, position, attempt(9)).await,
+        5 => store.release(name, &[position]).await,
+        6 => store.requeue(name, if dice.below(2) == 0 { &[] } else { std::slice::from_ref(&position) }).await.map(drop),
+        7 => store.pause(name, (dice.below(3) == 0).then(|| "by hand".to_owned())).await,
+        _ => match store.skip(name, position, Timestamp(7)).await {
+            // It was delivered, or is not waiting.
+            Err(StoreError::Invalid(_)) => Ok(()),
+            done => done,
+        },
+    };
+    done.map_err(Broken::tried("a call for a consumer"))
+}
+
+/// A store that holds five events and knows one consumer.
+async fn with_events(harness: &dyn StoreHarness) -> Result<(Bench, ConsumerName), Broken> {
+    let mut bench = Bench::start(harness).await?;
+    let name = bench.register("old", None).await?;
+    for height in 1..6 {
+        let set = bench.world.confirm_new(&sample::chain(0), 1, height);
+        bench.commit(set).await?;
+    }
+    Ok((bench, name))
+}
+
+pub(super) async fn a_start_must_be_given(harness: &dyn StoreHarness) -> Verdict {
+    let (bench, _) = with_events(harness).await?;
+    match bench.store().register(&spec("new", None)).await {
+        Err(StoreError::Invalid(text)) => hold!(!text.is_empty(), "the refusal does not say what to do"),
+        other => return Err(Broken::new(format!("a new consumer of a store with events, without a start: {other:?}"))),
+    }
+    let consumers = bench.store().consumers().await.map_err(Broken::tried("listing consumers"))?;
+    hold!(consumers.len() == 1, "a consumer that was refused is there: {consumers:?}");
+    Ok(())
+}
+
+pub(super) async fn a_start_is_followed(harness: &dyn StoreHarness) -> Verdict {
+    let (mut bench, old) = with_events(harness).await?;
+    let now = bench.register("now", Some(ConsumerStart::Now)).await?;
+    let beginning = bench.register("beginning", Some(ConsumerStart::Beginning)).await?;
+    let set = bench.world.confirm_new(&sample::chain(0), 1, 6);
+    bench.commit(set).await?;
+    bench.reopen().await?;
+    for (name, wanted) in [(&now, 1), (&beginning, 6), (&old, 6)] {
+        let given = bench.drain(name).await?.len();
+        hold!(given == wanted, "of five events and a sixth that came later, {name} should get {wanted} and got {given}");
+    }
+    // The start counts once: known consumers go on where they are.
+    let again = bench.register("now", Some(ConsumerStart::Beginning)).await?;
+    let given = bench.drain(&again).await?.len();
+    hold!(given == 0, "a known consumer was registered with another start, and {given} events came again");
+    Ok(())
+}
+
+pub(super) async fn records_stay_until_purged(harness: &dyn StoreHarness) -> Verdict {
+    let (mut bench, old) = with_events(harness).await?;
+    let due = positions(&bench.due(&old, 2).await?);
+    let [first, second] = due.as_slice() else { return Err(Broken::new(format!("of five events came {due:?}"))) };
+    bench.store().acknowledge(&old, &[*first]).await.map_err(Broken::tried("an acknowledgement"))?;
+    bench.store().bury(&old, *second, attempt(9)).await.map_err(Broken::tried("burying"))?;
+    bench.register("other", Some(ConsumerStart::Now)).await?;
+    let before = bench.answers().await?;
+    // Starts without the old consumer in the configuration.
+    for _ in 0..2 {
+        bench.reopen().await?;
+        bench.register("other", None).await?;
+    }
+    let after = bench.answers().await?;
+    hold!(before.of(&old) == after.of(&old), "a consumer that is not configured any more lost records");
+    let renamed = spec("renamed", None).name;
+    bench.store().rename(&old, &renamed).await.map_err(Broken::tried("renaming"))?;
+    bench.register("renamed", None).await?;
+    let taken = bench.store().rename(&renamed, &spec("other", None).name).await;
+    hold!(matches!(taken, Err(StoreError::Invalid(_))), "renaming onto a consumer with records: {taken:?}");
+    let left = bench.drain(&renamed).await?.len();
+    hold!(left == 3, "of five events one was delivered and one buried; the renamed consumer gets {left}");
+    let gone = bench.store().purge(&renamed).await.map_err(Broken::tried("purging"))?;
+    hold!(gone == 1, "one undelivered event was given up, {gone} were counted");
+    let consumers = bench.store().consumers().await.map_err(Broken::tried("listing consumers"))?;
+    hold!(consumers.len() == 1, "after one of two was purged: {consumers:?}");
+    Ok(())
+}

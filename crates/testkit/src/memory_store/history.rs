@@ -1,0 +1,65 @@
+//! The read model for people, and its retention.
+
+use super::MemoryStore;
+use async_trait::async_trait;
+use confirmd_core::{DepositFilter, DepositRecord, DepositState, EventId, EventRecord, History, Position, StoreError, Timestamp};
+use std::cmp::Reverse;
+
+#[async_trait]
+impl History for MemoryStore {
+    async fn deposits(
+        &self,
+        filter: &DepositFilter,
+        after: Option<&DepositRecord>,
+        limit: usize,
+    ) -> Result<Vec<DepositRecord>, StoreError> {
+        let work = self.work()?;
+        let place = |record: &DepositRecord| (Reverse(record.seen_at), record.chain.clone(), record.key.clone());
+        let mut records: Vec<_> = work.image.books.deposits.values().filter(|record| matches(filter, record)).collect();
+        records.sort_by_key(|record| place(record));
+        let behind = records.into_iter().filter(|record| after.is_none_or(|after| place(record) > place(after)));
+        Ok(behind.take(limit).cloned().collect())
+    }
+
+    async fn event(&self, id: &EventId) -> Result<Option<EventRecord>, StoreError> {
+        let work = self.work()?;
+        let books = &work.image.books;
+        Ok(books.positions.get(id).and_then(|position| books.events.get(position)).cloned())
+    }
+
+    async fn prune(&self, before: Timestamp) -> Result<u64, StoreError> {
+        self.commit_with(|books, queues| {
+            let needed = |position: Position| queues.0.values().any(|queue| queue.needs(position));
+            let live = |record: &EventRecord| {
+                books.chains.get(&record.event.chain).is_some_and(|chain| chain.holds(&record.event.transfer.key))
+            };
+            let ended = |record: &&EventRecord| record.event.decided_at < before && !needed(record.position) && !live(record);
+            let gone: Vec<_> =
+                books.events.values().filter(ended).map(|record| (record.position, record.event.id.clone())).collect();
+            let over = |record: &DepositRecord| {
+                let ended = matches!(record.state, DepositState::Settled | DepositState::Orphaned | DepositState::Reverted);
+                let live = books.chains.get(&record.chain).is_some_and(|chain| chain.holds(&record.key));
+                ended && !live && record.changed_at < before && !record.event.is_some_and(needed)
+            };
+            let kept = books.deposits.clone().into_iter().filter(|(_, record)| !over(record)).collect();
+            books.deposits = kept;
+            for (position, id) in &gone {
+                books.events.remove(position);
+                books.positions.remove(id);
+                for consumer in books.consumers.values_mut() {
+                    consumer.skipped.remove(position);
+                    consumer.attempts.remove(position);
+                }
+            }
+            Ok(u64::try_from(gone.len()).unwrap_or(u64::MAX))
+        })
+    }
+}
+
+fn matches(filter: &DepositFilter, record: &DepositRecord) -> bool {
+    filter.chain.as_ref().is_none_or(|chain| *chain == record.chain)
+        && filter.address.as_deref().is_none_or(|address| address == record.address.as_str())
+        && filter.reference.as_deref().is_none_or(|reference| Some(reference) == record.reference.as_deref())
+        && filter.state.is_none_or(|state| state == record.state)
+        && filter.tx_id.as_deref().is_none_or(|tx_id| tx_id == record.key.tx_id.as_str())
+}
