@@ -6,7 +6,10 @@
 //! * [`Receiver`] plays the customer's ledger: it verifies both signatures and moves money by the
 //!   documented rule for consumers.
 //!
-//! Each is started with `start(options).await`, listens on a port of its own, and is steered by
+//! Beside them stand [`ScriptedChain`], a source without a node, and [`MemoryStore`], a store without a disk. With the feature
+//! `conform` comes the conformance kit: every rule of `docs/contracts` as trials for your own source, sink or store.
+//!
+//! Each server is started with `start(options).await`, listens on a port of its own, and is steered by
 //! plain methods of its handle. Handles are cheap to clone; the server stops with the last one.
 //! Faults of the transport (rate limits, error pages, silence) sit behind `faults()`, faults of a
 //! node's view of the chain (lag, lost blocks, missing finality) on the handle itself.

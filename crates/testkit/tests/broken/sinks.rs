@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use confirmd_core::{DeliverError, Delivery, EventId, Sink, SinkError, SinkErrorKind, SinkProfile};
 use confirmd_testkit::conform::sink::{Arrival, Duplicates, PeerDoes, SinkHarness, SinkRig, sink_rules};
-use confirmd_testkit::conform::{Broken, rules_in};
+use confirmd_testkit::conform::{Broken, RuleTrial, rules_in};
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -233,6 +233,9 @@ impl Sink for DeskSink {
 
 struct DeskHarness(Option<Mistake>);
 
+/// A desk that always answers in time.
+struct PromptDesk;
+
 struct DeskRig {
     desk: Arc<Mutex<Desk>>,
     mistake: Option<Mistake>,
@@ -291,6 +294,49 @@ impl SinkRig for DeskRig {
 
     fn answered_bytes(&self) -> u64 {
         self.desk.lock().unwrap().answered_bytes
+    }
+}
+
+#[async_trait]
+impl SinkHarness for PromptDesk {
+    async fn start(&self) -> Result<Box<dyn SinkRig>, Broken> {
+        DeskHarness(None).start().await
+    }
+
+    fn unable(&self, does: PeerDoes) -> Option<String> {
+        matches!(does, PeerDoes::Hang | PeerDoes::TakeAndHang).then(|| "this desk always answers in time".to_owned())
+    }
+
+    fn deadline(&self) -> Duration {
+        DEADLINE
+    }
+
+    fn secrets(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn poison(&self) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn duplicates(&self) -> Duplicates {
+        Duplicates::SinkSeesToIt
+    }
+}
+
+#[test]
+fn what_a_harness_can_not_do_is_ignored_with_the_reason_and_never_passes() {
+    let harness: Arc<dyn SinkHarness> = Arc::new(PromptDesk);
+    let ignored = |rule: &str| {
+        let trials = sink_rules(&harness).into_iter().filter(move |trial| trial.rule() == rule);
+        let reason = |trial: RuleTrial| trial.ignored_because().map(str::to_owned).map(|why| (why, trial.run()));
+        trials.filter_map(reason).collect::<Vec<_>>()
+    };
+    for (rule, why) in [("K9", "this desk always answers in time"), ("K8", "this sink holds no secret")] {
+        let ignored = ignored(rule);
+        assert_eq!(ignored.len(), 1, "{rule}");
+        assert_eq!(ignored[0].0, why);
+        ignored[0].1.clone().unwrap_err();
     }
 }
 

@@ -53,7 +53,16 @@ const MISTAKES: &[(&str, &[Mistake])] = &[
     ("T1", &[Mistake::WritesAConflictsEvents, Mistake::WritesInTwoParts]),
     ("T2", &[Mistake::LosesTheLastCommitInACrash, Mistake::LosesTheLastCommitInAPowerCut]),
     ("T3", &[Mistake::ForgetsWatchedAddresses, Mistake::ForgetsHaltsInANewStart]),
-    ("T4", &[Mistake::HandsOutInReverse, Mistake::HandsOutAKeyTwice, Mistake::LosesWhatWasOut, Mistake::ChangesTheBody]),
+    (
+        "T4",
+        &[
+            Mistake::HandsOutInReverse,
+            Mistake::HandsOutAKeyTwice,
+            Mistake::LosesWhatWasOut,
+            Mistake::ChangesTheBody,
+            Mistake::ListsNoDeadLetters,
+        ],
+    ),
     ("T5", &[Mistake::MixesChains, Mistake::ScansWhatIsSettled]),
     ("T6", &[Mistake::CountsABuryTwice, Mistake::AcknowledgesForEverybody]),
     ("T7", &[Mistake::LetsASecondOwnerIn, Mistake::IgnoresTheVersion]),

@@ -1,10 +1,13 @@
 //! Trials of what an operator and a pump do to one consumer's deliveries (T6, T9).
 
-use super::StoreHarness;
-use super::support::{Bench, LATE, attempt, for_histories, positions, spec};
+use super::support::{Bench, LATE, answers, attempt, for_histories, positions, spec};
 use super::world::Dice;
+use super::{Store, StoreHarness};
 use crate::conform::{Broken, Verdict, hold, sample};
-use confirmd_core::{ConsumerName, ConsumerStart, Position, StoreError, Timestamp};
+use crate::{MemoryDisk, MemoryStore};
+use confirmd_core::{
+    ConsumerFilter, ConsumerName, ConsumerSpec, ConsumerStart, Outbox, Position, StateStore, StoreError, Timestamp,
+};
 
 /// A store with a consumer that was handed five events: two of one key, and three of others.
 async fn handed_out(harness: &dyn StoreHarness) -> Result<(Bench, ConsumerName, Vec<Position>), Broken> {
@@ -71,10 +74,10 @@ pub(super) fn touches_one_consumer(harness: &dyn StoreHarness) -> Verdict {
                 bench.commit(set).await?;
             }
             if number < half {
-                operate(&bench, &theirs, &mut dice).await?;
+                operate(bench.store(), &bench.world.positions(), &theirs, &mut dice).await?;
             }
             let before = bench.answers().await?;
-            operate(&bench, &ours, &mut dice).await?;
+            operate(bench.store(), &bench.world.positions(), &ours, &mut dice).await?;
             let after = bench.answers().await?;
             hold!(before.of(&theirs) == after.of(&theirs), "a call for one consumer changed another's deliveries");
         }
@@ -88,26 +91,74 @@ pub(super) fn touches_one_consumer(harness: &dyn StoreHarness) -> Verdict {
     })
 }
 
+/// What a call for a consumer answered, as far as it can be compared.
+#[derive(Debug, PartialEq, Eq)]
+enum Said {
+    Done,
+    Given(Vec<(Position, u32)>),
+    Queued(u64),
+    Refused,
+}
+
 /// Something that a pump or an operator does to one consumer.
-async fn operate(bench: &Bench, name: &ConsumerName, dice: &mut Dice) -> Verdict {
-    let store = bench.store();
-    let known: Vec<_> = bench.world.events.iter().map(|(position, ..)| *position).collect();
-    let Some(position) = dice.pick(&known).copied() else { return Ok(()) };
+async fn operate(store: &dyn Store, events: &[Position], name: &ConsumerName, dice: &mut Dice) -> Result<Said, Broken> {
+    let Some(position) = dice.pick(events).copied() else { return Ok(Said::Done) };
     let done = match dice.below(9) {
-        0 | 1 => store.due(name, LATE, 3).await.map(drop),
-        2 => store.acknowledge(name, &[position]).await,
-        3 => store.retry_later(name, position, attempt(1), Timestamp(5)).await,
-        4 => store.bury(name, position, attempt(9)).await,
-        5 => store.release(name, &[position]).await,
-        6 => store.requeue(name, if dice.below(2) == 0 { &[] } else { std::slice::from_ref(&position) }).await.map(drop),
-        7 => store.pause(name, (dice.below(3) == 0).then(|| "by hand".to_owned())).await,
+        0 | 1 => store.due(name, LATE, 3).await.map(|due| {
+            let given = due.iter().map(|delivery| (delivery.position, delivery.attempt));
+            Said::Given(given.collect())
+        }),
+        2 => store.acknowledge(name, &[position]).await.map(|()| Said::Done),
+        3 => store.retry_later(name, position, attempt(1), Timestamp(5)).await.map(|()| Said::Done),
+        4 => store.bury(name, position, attempt(9)).await.map(|()| Said::Done),
+        5 => store.release(name, &[position]).await.map(|()| Said::Done),
+        6 => {
+            let named = if dice.below(2) == 0 { &[] } else { std::slice::from_ref(&position) };
+            store.requeue(name, named).await.map(Said::Queued)
+        }
+        7 => store.pause(name, (dice.below(3) == 0).then(|| "by hand".to_owned())).await.map(|()| Said::Done),
         _ => match store.skip(name, position, Timestamp(7)).await {
             // It was delivered, or is not waiting.
-            Err(StoreError::Invalid(_)) => Ok(()),
-            done => done,
+            Err(StoreError::Invalid(_)) => Ok(Said::Refused),
+            done => done.map(|()| Said::Done),
         },
     };
     done.map_err(Broken::tried("a call for a consumer"))
+}
+
+/// Whatever is done to deliveries, they are listed and counted as the store in memory lists and counts them.
+pub(super) fn listed_as_in_memory(harness: &dyn StoreHarness) -> Verdict {
+    for_histories(harness, |steps| async move {
+        let disk = MemoryDisk::default();
+        let memory = MemoryStore::open(&disk, true).map_err(Broken::tried("making a store in memory"))?;
+        let mut bench = Bench::start(harness).await?;
+        let filter = ConsumerFilter { chains: [sample::chain(1)].into(), ..ConsumerFilter::default() };
+        let specs = [spec("all", None), ConsumerSpec { filter, ..spec("some", None) }];
+        for spec in &specs {
+            bench.store().register(spec).await.map_err(Broken::tried("registering a consumer"))?;
+            memory.register(spec).await.map_err(Broken::tried("registering a consumer in memory"))?;
+        }
+        for step in steps {
+            let mut dice = Dice::new(step);
+            if dice.below(3) == 0 {
+                let set = bench.world.change_set(&mut dice);
+                memory.commit(set.clone()).await.map_err(Broken::tried("a commit in memory"))?;
+                bench.commit(set).await?;
+            }
+            let name = dice.pick(&specs).map_or(&specs[0].name, |spec| &spec.name);
+            let (events, mut again) = (bench.world.positions(), dice.clone());
+            let wanted = operate(&memory, &events, name, &mut dice).await?;
+            let found = operate(bench.store(), &events, name, &mut again).await?;
+            hold!(found == wanted, "a call for {name} should be answered with {wanted:?} and was with {found:?}");
+            let wanted = answers(&memory).await.map_err(Broken::tried("asking the store in memory"))?;
+            let found = bench.answers().await?;
+            for spec in &specs {
+                let (wanted, found) = (wanted.of(&spec.name), found.of(&spec.name));
+                hold!(found == wanted, "the deliveries of {} should be {wanted:?} and are {found:?}", spec.name);
+            }
+        }
+        Ok(())
+    })
 }
 
 /// A store that holds five events and knows one consumer.

@@ -38,6 +38,7 @@ pub fn store_rules(harness: &Arc<dyn StoreHarness>) -> Vec<RuleTrial> {
         }),
         often("T3", "load_equals_the_fold_of_the_committed_change_sets", &[], commits::load_equals_the_fold),
         often("T4", "events_come_out_in_the_order_they_were_committed", &[], order::events_come_out_in_order),
+        often("T4", "deliveries_are_listed_as_the_store_in_memory_lists_them", &[], deliveries::listed_as_in_memory),
         once("T4", "deliveries_handed_to_nobody_come_again", &[], |h| Box::pin(order::lost_handouts_come_again(h))),
         often("T5", "settled_among_and_settled_above_are_exact", &[], commits::settled_among_is_exact),
         once("T5", "settled_among_costs_what_is_asked", &[], |h| Box::pin(commits::settled_among_costs_what_is_asked(h))),

@@ -84,7 +84,7 @@ impl Bench {
     /// Takes over what was committed.
     pub(super) fn took(&mut self, set: &ChangeSet, receipt: &CommitReceipt) -> Verdict {
         let last = self.world.events.last().map(|(position, ..)| *position);
-        hold!(receipt.first_event.is_some() == !set.events.is_empty(), "{} events, {receipt:?}", set.events.len());
+        hold!(receipt.first_event.is_none() == set.events.is_empty(), "{} events, {receipt:?}", set.events.len());
         hold!(receipt.first_event.is_none_or(|first| Some(first) > last), "a receipt goes back behind {last:?}: {receipt:?}");
         self.world.take(set, receipt);
         let version = self.world.version(&set.chain);

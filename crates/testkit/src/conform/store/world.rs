@@ -12,6 +12,7 @@ use std::sync::Arc;
 const CHAINS: u64 = 2;
 
 /// Numbers that follow from one number.
+#[derive(Clone)]
 pub(super) struct Dice(u64);
 
 impl Dice {
@@ -110,6 +111,11 @@ impl World {
         self.states.get(chain).map(|state| state.version).unwrap_or_default()
     }
 
+    /// Where the events are, in outbox order.
+    pub(super) fn positions(&self) -> Vec<Position> {
+        self.events.iter().map(|(position, ..)| *position).collect()
+    }
+
     fn fresh_key(&mut self) -> u64 {
         self.keys += 1;
         self.keys
@@ -196,7 +202,7 @@ fn other_change(dice: &mut Dice, chain: &ChainId) -> Change {
         0 => Change::Named(ChainName::new(format!("name-{number}")).expect("invariant: a word")),
         1 => Change::WatchForgotten(sample::address(number).bytes().into()),
         2 => Change::WatchPut(sample::watch(number, WatchState::Removed)),
-        3 => Change::AssetPut(sample::listed(chain, number, number % 2 == 0)),
+        3 => Change::AssetPut(sample::listed(chain, number, number < 4)),
         4 => Change::AssetForgotten(sample::asset(chain, number).id),
         5 => Change::Halted(Halt {
             reason: HaltReason::BrokenContract { detail: format!("detail {number}") },

@@ -245,7 +245,9 @@ impl Outbox for BrokenStore {
         after: Option<(ConsumerName, Position)>,
         limit: usize,
     ) -> Result<Vec<DeliveryRecord>, StoreError> {
-        self.inner.list(filter, after, limit).await
+        let mut listed = self.inner.list(filter, after, limit).await?;
+        listed.retain(|record| !(self.is(Mistake::ListsNoDeadLetters) && record.state == DeliveryState::Dead));
+        Ok(listed)
     }
 
     async fn attempts(&self, consumer: &ConsumerName, position: Position) -> Result<Vec<Attempt>, StoreError> {

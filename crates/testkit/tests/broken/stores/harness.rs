@@ -20,6 +20,7 @@ pub(crate) enum Mistake {
     HandsOutAKeyTwice,
     LosesWhatWasOut,
     ChangesTheBody,
+    ListsNoDeadLetters,
     MixesChains,
     ScansWhatIsSettled,
     CountsABuryTwice,
