@@ -3,6 +3,7 @@
 
 mod anvil;
 mod bitcoin_family;
+mod conform;
 mod delivery_dead_letters;
 mod delivery_outages;
 mod evm_deposits;
@@ -43,5 +44,6 @@ fn main() -> std::process::ExitCode {
     trials.extend(utxo_reorgs::trials());
     trials.extend(utxo_restarts::trials());
     trials.extend(utxo_mweb::trials());
+    trials.extend(conform::trials());
     e2e::run_trials(trials)
 }

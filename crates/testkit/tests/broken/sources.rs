@@ -10,7 +10,7 @@ use wrong::{Mistake, Wrong};
 
 macro_rules! mistakes {
     ($($rule:ident $mistake:ident),* $(,)?) => {
-        &[$((stringify!($rule), Mistake::$mistake, |chain, honest| Wrong::new(Mistake::$mistake, chain, honest))),*]
+        &[$((stringify!($rule), Mistake::$mistake, |chain, honest| Wrong::source(Mistake::$mistake, chain, honest))),*]
     };
 }
 

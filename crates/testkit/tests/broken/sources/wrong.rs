@@ -88,7 +88,7 @@ impl std::fmt::Debug for Wrong {
 }
 
 impl Wrong {
-    pub(super) fn new(mistake: Mistake, chain: ScriptedChain, honest: Arc<dyn ChainSource>) -> Arc<dyn ChainSource> {
+    pub(super) fn source(mistake: Mistake, chain: ScriptedChain, honest: Arc<dyn ChainSource>) -> Arc<dyn ChainSource> {
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
         Arc::new(Self {
             mistake,

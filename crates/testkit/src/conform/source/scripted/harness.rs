@@ -158,7 +158,9 @@ impl SourceHarness for ScriptedHarness {
             Act::PayLocked { to } => self.send("coinbase", &to, 50, Some(MATURITY)),
             Act::Finalize(height) => {
                 let block = self.chain.best_block(height).ok_or_else(|| Broken::new("no block to make final"))?;
-                [FinalityTag::Safe, FinalityTag::Finalized].map(|tag| self.chain.mark(tag, block.clone()));
+                for tag in [FinalityTag::Safe, FinalityTag::Finalized] {
+                    self.chain.mark(tag, block.clone());
+                }
             }
             Act::ForgetFinality => self.chain.forget_marks(),
             Act::Lag(blocks) => self.chain.lag(usize::try_from(blocks).unwrap_or(usize::MAX)),
