@@ -120,7 +120,11 @@ impl RuleTrial {
     pub fn into_trial(self, under_test: &str) -> Trial {
         let (rule, name) = (self.rule, format!("{under_test}::{}", self.name()));
         match &self.run {
-            Err(why) => Trial::test(name, || Ok(())).with_kind(why.clone()).with_ignored_flag(true),
+            Err(why) => {
+                // Whoever runs it all the same learns that it can't be run.
+                let failed = format!("{rule} can't be tried: {why}");
+                Trial::test(name, move || Err(Failed::from(failed))).with_kind(why.clone()).with_ignored_flag(true)
+            }
             Ok(_) => Trial::test(name, move || self.run().map_err(|broken| Failed::from(format!("{rule} is broken: {broken}")))),
         }
     }
