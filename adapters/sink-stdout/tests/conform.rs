@@ -105,7 +105,7 @@ impl SinkHarness for Stdout {
     }
 
     fn deadline(&self) -> Duration {
-        Duration::from_millis(200)
+        Duration::from_millis(500)
     }
 
     fn secrets(&self) -> Vec<String> {

@@ -50,7 +50,7 @@ impl SinkHarness for Webhook {
     }
 
     fn deadline(&self) -> Duration {
-        Duration::from_millis(400)
+        Duration::from_secs(1)
     }
 
     fn secrets(&self) -> Vec<String> {

@@ -1,9 +1,11 @@
 //! Trials of what a delivery is: order, prefix, bytes and duplicates (K1 to K5).
 
-use super::support::{Bench, again, arrivals, batch, events, ids, kind_name};
+use super::support::{Bench, again, arrivals, batch, events, events_from, ids, kind_name};
 use super::{Duplicates, PeerDoes, SinkHarness};
 use crate::conform::{Broken, Verdict, hold};
 use confirmd_core::Delivery;
+use std::sync::Arc;
+use tokio::task::JoinSet;
 
 pub(super) async fn checks_deliver_nothing(harness: &dyn SinkHarness) -> Verdict {
     let mut bench = Bench::start(harness).await?;
@@ -31,6 +33,33 @@ pub(super) async fn order_is_kept(harness: &dyn SinkHarness) -> Verdict {
     let wanted = arrivals(&events);
     hold!(ids(&effects) == ids(&wanted), "delivered {:?}, the effects are {:?}", ids(&wanted), ids(&effects));
     hold!(bench.sink().profile() == profile, "its profile was {profile:?} and is {:?} now", bench.sink().profile());
+    Ok(())
+}
+
+/// As many calls at a time as the sink allows, up to four; no two hold events of one key.
+pub(super) async fn calls_keep_their_order(harness: &dyn SinkHarness) -> Verdict {
+    let mut bench = Bench::start(harness).await?;
+    let profile = bench.sink().profile();
+    let size = u64::try_from(profile.batch_max.get().min(5)).unwrap_or(5);
+    let batches: Vec<_> = (0..4).map(|call| events_from(call * 30, size)).take(profile.concurrency.get()).collect();
+    for _ in 0..3 {
+        let mut calls = JoinSet::new();
+        for batch in batches.clone() {
+            let sink = Arc::clone(bench.sink());
+            calls.spawn(async move { sink.deliver(&batch).await });
+        }
+        while let Some(ended) = calls.join_next().await {
+            let result = ended.map_err(Broken::tried("a call beside others"))?;
+            result.map_err(Broken::tried("a delivery that the other side takes, beside others"))?;
+        }
+    }
+    let arrived = bench.rig.arrived().await?;
+    for batch in batches.iter().map(|batch| arrivals(batch)) {
+        let of_batch: Vec<_> =
+            arrived.iter().filter(|arrival| batch.iter().any(|event| event.id == arrival.id)).cloned().collect();
+        hold!(of_batch.chunks(batch.len()).all(|call| call == batch), "beside other calls came {:?}", ids(&of_batch));
+        hold!(!of_batch.is_empty(), "nothing of a call beside others came: {:?}", ids(&batch));
+    }
     Ok(())
 }
 

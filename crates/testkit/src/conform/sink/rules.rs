@@ -31,6 +31,7 @@ pub fn sink_rules(harness: &Arc<dyn SinkHarness>) -> Vec<RuleTrial> {
     vec![
         trial("K1", "a_check_delivers_nothing", &[], |h| Box::pin(delivering::checks_deliver_nothing(h))),
         trial("K2", "events_take_effect_in_the_order_of_their_batches", &[], |h| Box::pin(delivering::order_is_kept(h))),
+        trial("K2", "calls_at_the_same_time_each_keep_their_order", &[], |h| Box::pin(delivering::calls_keep_their_order(h))),
         trial("K3", "accepted_is_the_exact_prefix_that_took_effect", &[Peer::TakeThenBreak(1)], |h| {
             Box::pin(delivering::exact_prefix(h))
         }),

@@ -93,11 +93,16 @@ pub(super) fn ids(arrivals: &[Arrival]) -> Vec<&str> {
 
 /// `count` events, of which each third reverts the one before it.
 pub(super) fn events(count: u64) -> Vec<Delivery> {
+    events_from(0, count)
+}
+
+/// The same, of keys from a number on that is a multiple of three.
+pub(super) fn events_from(first: u64, count: u64) -> Vec<Delivery> {
     let event = |number: u64| match number % 3 {
         2 => sample::delivery(number - 1, 2),
         _ => sample::delivery(number, 1),
     };
-    (0..count).map(event).collect()
+    (first..first + count).map(event).collect()
 }
 
 /// The same event on a later attempt.

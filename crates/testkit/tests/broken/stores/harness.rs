@@ -24,6 +24,8 @@ pub(crate) enum Mistake {
     MixesChains,
     ScansWhatIsSettled,
     CountsABuryTwice,
+    AcknowledgesTheNextToo,
+    CountsARequeueTwice,
     AcknowledgesForEverybody,
     LetsASecondOwnerIn,
     IgnoresTheVersion,
