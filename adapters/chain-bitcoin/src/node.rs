@@ -6,7 +6,7 @@ use crate::cursor::Cursor;
 use bitcoin::BlockHash;
 use bitcoin::block::Header;
 use confirmd_core::{Height, SourceError};
-use confirmd_rpc::{CallError, RpcClient, RpcError};
+use confirmd_rpc::{CallError, Failure, RpcClient, RpcError};
 use serde::Serialize;
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error, Visitor};
 use std::fmt;
@@ -126,6 +126,11 @@ impl Node {
                 Ok(some) => answers.extend(some),
                 // An error for the whole batch, instead of one for each call.
                 Err(RpcError::Call(_)) if half > 0 => self.calls_at_once.store(half, Relaxed),
+                // Too slow for so many: fewer the next time. Another try within this call would have a deadline of its own.
+                Err(error) if half > 0 && timed_out(&error) => {
+                    self.calls_at_once.store(half, Relaxed);
+                    return Err(error);
+                }
                 Err(error) if half > 0 && error.is_range_limit() => at_once = half,
                 Err(error) => return Err(error),
             }
@@ -142,6 +147,10 @@ impl Node {
     pub(crate) async fn optional<T: DeserializeOwned>(&self, method: &'static str, params: impl Serialize) -> Option<T> {
         self.rpc.call(method, params).await.ok()
     }
+}
+
+fn timed_out(error: &RpcError) -> bool {
+    matches!(error, RpcError::Transient { source, .. } if matches!(**source, Failure::TimedOut(_)))
 }
 
 /// Why the node does not give a block that it named a moment ago.

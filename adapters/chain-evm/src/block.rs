@@ -1,7 +1,7 @@
 //! Blocks as nodes give them: only what we need, so that unknown transaction types and fields of other networks don't matter.
 
 use crate::quantity::Quantity;
-use alloy::primitives::{Address, B256, Bloom, U256};
+use alloy::primitives::{Address, B256, Bloom, U256, b256};
 use confirmd_core::{BlockHash, BlockHeader, BlockRef, Height, Timestamp};
 use serde::de::{IgnoredAny, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -20,6 +20,8 @@ pub(crate) struct Block<T> {
     pub(crate) logs_bloom: Option<Bloom>,
     #[serde(default = "Vec::new")]
     pub(crate) transactions: Vec<T>,
+    #[serde(default)]
+    pub(crate) transactions_root: Option<B256>,
     #[serde(default)]
     pub(crate) withdrawals: Option<Vec<Withdrawal>>,
 }
@@ -58,7 +60,17 @@ pub(crate) struct Withdrawal {
     pub(crate) amount: Quantity,
 }
 
+/// The root of a block without transactions: keccak256 of the RLP of an empty string.
+const EMPTY_ROOT: B256 = b256!("56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421");
+
 impl<T> Block<T> {
+    /// Whether the list of transactions is empty although the block says that it has some. A root of zeros says nothing:
+    /// some networks have no root.
+    pub(crate) fn lacks_its_transactions(&self) -> bool {
+        let says_some = self.transactions_root.is_some_and(|root| root != EMPTY_ROOT && !root.is_zero());
+        self.transactions.is_empty() && says_some
+    }
+
     pub(crate) fn block_ref(&self) -> BlockRef {
         BlockRef { height: Height(self.number.0), hash: block_hash(self.hash) }
     }

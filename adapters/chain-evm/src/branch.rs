@@ -45,6 +45,10 @@ impl Entry for IgnoredAny {
 
 impl Entry for Transaction {
     fn reduce(block: Block<Self>, keep: Keep<'_>) -> Result<Sealed, SourceError> {
+        if block.lacks_its_transactions() {
+            let text = format!("block {} came without the transactions that its root is of", block.block_ref());
+            return Err(SourceError::transient(text));
+        }
         for (position, tx) in (0u64..).zip(&block.transactions) {
             let elsewhere = tx.block_hash.is_some_and(|hash| hash != block.hash);
             if elsewhere || tx.transaction_index.is_some_and(|index| index.0 != position) {

@@ -68,6 +68,9 @@ impl SourceLab for EvmLab {
         match ability {
             Ability::SkipSlot => Some("every height has a block"),
             Ability::Locked => Some("this chain locks no payment"),
+            Ability::ProvenRanges if self.pays == Pays::Tokens => {
+                Some("far below the tip only logs are read, and only the end of their range is proven")
+            }
             Ability::SeveralOutputs if self.pays == Pays::Coin => Some("only traces show them"),
             _ => None,
         }

@@ -21,6 +21,9 @@ pub enum Ability {
     Lag,
     /// [`Act::Lose`](super::Act::Lose).
     Lose,
+    /// A block that the node lost shows in a range far below the tip, too. A source that reads such ranges by an index, of
+    /// which only the end is proven, can't do that.
+    ProvenRanges,
     /// [`Act::Prune`](super::Act::Prune).
     Prune,
     /// [`Act::Sync`](super::Act::Sync).
@@ -60,6 +63,7 @@ impl fmt::Display for Ability {
             Self::Finality => "the chain's own finality",
             Self::Lag => "a lagging node",
             Self::Lose => "a lost block",
+            Self::ProvenRanges => "ranges far below the tip of which every block is proven",
             Self::Prune => "a pruned node",
             Self::Sync => "a syncing node",
             Self::ChangeNetwork => "another network at the same endpoint",

@@ -55,6 +55,7 @@ const ROWS: &[Row] = rows! {
     S9 a_node_that_lags_behind_the_block_is_orphaned_never_empty [Lag] branch::s9_lagging;
     S9 an_empty_answer_is_not_believed [Empty] branch::s9_empty;
     S9 a_lost_block_is_never_an_empty_one [Lose] branch::s9_lost;
+    S9 a_lost_block_far_below_the_tip_is_never_an_empty_one [Lose, ProvenRanges] branch::s9_lost_deep;
     S9 a_fork_while_blocks_are_read_gives_no_half_answer [Fork] branch::s9_fork_while_reading;
     S10 what_only_looks_like_a_deposit_is_none [Decoys] answers::s10_decoys;
     S11 throttling_passes_and_the_wish_is_passed_on [Throttle] trouble::s11_throttled;

@@ -92,20 +92,26 @@ pub(crate) async fn s9_empty(harness: &dyn SourceHarness) -> Verdict {
 }
 
 pub(crate) async fn s9_lost(harness: &dyn SourceHarness) -> Verdict {
+    lost(&Scene::with_payments(harness).await?, "near the tip").await
+}
+
+pub(crate) async fn s9_lost_deep(harness: &dyn SourceHarness) -> Verdict {
     let mut scene = Scene::with_payments(harness).await?;
-    for place in ["near the tip", "far below the tip"] {
-        let heights = scene.paid_heights();
-        let (Some(first), Some(last)) = (heights.first().copied(), heights.last().copied()) else { continue };
-        for lost in heights {
-            scene.act(Act::Lose(lost)).await?;
-            whole_or_error(&scene, first, last, &format!("the node lost block {lost}, {place}")).await?;
-            whole_or_error(&scene, lost, lost, &format!("the node lost block {lost}, read alone, {place}")).await?;
-            scene.harness.repair().await?;
-        }
-        scene.holds_all(&[0, 1], &format!("when the node has its blocks again, {place}")).await?;
-        scene.bury().await?;
+    scene.bury().await?;
+    lost(&scene, "far below the tip").await
+}
+
+/// Each block with a payment is lost in turn, and the range, the block alone and, once it is back, everything is asked for.
+async fn lost(scene: &Scene<'_>, place: &str) -> Verdict {
+    let heights = scene.paid_heights();
+    let (Some(first), Some(last)) = (heights.first().copied(), heights.last().copied()) else { return Ok(()) };
+    for lost in heights {
+        scene.act(Act::Lose(lost)).await?;
+        whole_or_error(scene, first, last, &format!("the node lost block {lost}, {place}")).await?;
+        whole_or_error(scene, lost, lost, &format!("the node lost block {lost}, read alone, {place}")).await?;
+        scene.harness.repair().await?;
     }
-    Ok(())
+    scene.holds_all(&[0, 1], &format!("when the node has its blocks again, {place}")).await
 }
 
 /// The answer is everything that was paid, or an error that does not halt the chain.
