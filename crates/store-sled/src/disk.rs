@@ -11,6 +11,7 @@ use confirmd_core::{Clock, Epoch, StoreError};
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
+use std::time::Duration;
 
 /// The open files of a store. Fields drop in order: the database before its lock.
 #[derive(Debug)]
@@ -131,11 +132,29 @@ fn require_parts(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// How often, and how long apart, sled is given time to let go of its file.
+const LET_GO: (u32, Duration) = (100, Duration::from_millis(20));
+
 fn open_database(path: &Path, cache_bytes: u64) -> Result<sled::Db, StoreError> {
-    guarded(path, || {
+    let mut tries = 0;
+    loop {
         let config = sled::Config::new().path(path).flush_every_ms(None).cache_capacity(cache_bytes);
-        config.open().map_err(|error| refused_db(path, error))
-    })
+        let opened = guarded(path, || Ok(config.open()))?;
+        match opened {
+            // Our own lock is taken, so nobody else has it open: threads of a database that this process closed a moment ago
+            // are still ending.
+            Err(sled::Error::Io(error)) if tries < LET_GO.0 && is_locked(&error) => {
+                tries += 1;
+                std::thread::sleep(LET_GO.1);
+            }
+            opened => return opened.map_err(|error| refused_db(path, error)),
+        }
+    }
+}
+
+/// sled wraps the system's error in a text of its own.
+fn is_locked(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::WouldBlock || error.to_string().contains("could not acquire lock")
 }
 
 /// Syncs what sled never does, and keeps the database file open for syncing after each commit.

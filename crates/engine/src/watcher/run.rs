@@ -192,11 +192,11 @@ impl Watcher {
 
     async fn halt(&mut self, reason: HaltReason) -> Result<Next, WatchError> {
         let halt = Halt { reason, at: self.deps.clock.now() };
-        tracing::error!(chain = %self.rules.chain_name, error = %halt.reason, remedy = halt.reason.remedy(), "chain halted");
         let mut set = ChangeSet::new(self.rules.chain.clone(), self.state.version);
         set.changes.push(Change::Halted(halt.clone()));
         self.commit(set).await?;
-        self.publish(|status| status.phase = Phase::Halted { halt });
+        self.publish(|status| status.phase = Phase::Halted { halt: halt.clone() });
+        tracing::error!(chain = %self.rules.chain_name, error = %halt.reason, remedy = halt.reason.remedy(), "chain halted");
         Ok(Next::Wait(None))
     }
 
