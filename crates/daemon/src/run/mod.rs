@@ -115,14 +115,15 @@ pub(crate) async fn start(config: &Config, args: &RunArgs, stop: Stop, bars: &Mu
     });
     let mut tasks = Tasks::new(stop);
     let instance = serve(bound, operator.clone(), &state_path, &mut tasks)?;
+    // Before anything has a line of its own to say.
+    tracing::info!(version = crate::cli::VERSION, api = %instance.address, state = %state_path.display(),
+        chains = config.chains.len(), sinks = config.sinks.len(), "confirmd runs");
     chains::spawn(config, &operator, &mut tasks);
     consumers::spawn(config, &operator, &mut tasks);
     prune::spawn(config.file.state.history.0, &operator, &mut tasks);
     if !args.no_progress {
         progress::spawn(&operator, bars, &mut tasks);
     }
-    tracing::info!(version = crate::cli::VERSION, api = %instance.address, state = %state_path.display(),
-        chains = config.chains.len(), sinks = config.sinks.len(), "confirmd runs");
     Ok(Started { tasks, instance, store })
 }
 
