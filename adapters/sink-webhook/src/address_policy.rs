@@ -25,7 +25,9 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Never => "link-local and metadata addresses are always refused",
-            Self::Private => "it is not public; if that is meant, list it in allow_private",
+            Self::Private => {
+                "it is not public; if that is meant, list it in allow_private, as in allow_private = [\"127.0.0.0/8\"]"
+            }
         })
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// The way back that always exists: everything can be derived again from the chain.
 pub(crate) const REMEDY: &str = "put a copy back and start it once with --restored, or move the directory away and start anew with --init and \
-     `start = HEIGHT` for each chain (both take a new epoch: consumers see its events as new ones)";
+     `start = HEIGHT` for each chain (both take a new epoch; consumers that follow docs/consumers.md move no money for what they know; see docs/operations.md)";
 
 /// A refusal with its text.
 pub(crate) fn refused(context: impl Into<String>) -> StoreError {

@@ -26,7 +26,7 @@ impl StateLock {
             let known = file.read_to_string(&mut owner).is_ok() && !owner.trim().is_empty();
             let owner = if known { format!("process {}", owner.trim()) } else { "another process".to_owned() };
             return Err(refused(format!(
-                "the state directory {} is in use by {owner}; stop it first, or give this instance its own `state.path`",
+                "the state directory {} is in use by {owner}; if that is starting or stopping, try again, else stop it first, or give this instance its own `state.path`",
                 directory.display()
             )));
         }
@@ -34,6 +34,12 @@ impl StateLock {
         written.map_err(|error| refused_io("writing the lock file", &path, error))?;
         Ok(Self(file))
     }
+}
+
+/// Whether somebody holds the lock of a directory right now. Says nothing of the next moment.
+pub(crate) fn is_held(directory: &Path) -> bool {
+    let file = File::options().read(true).write(true).open(directory.join(NAME));
+    file.is_ok_and(|file| !FileExt::try_lock_exclusive(&file).unwrap_or(true))
 }
 
 impl Drop for StateLock {

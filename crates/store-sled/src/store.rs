@@ -73,6 +73,11 @@ impl SledStore {
         is_initialised(path.as_ref())
     }
 
+    /// Whether a process, this one included, has the store in a directory open right now. Opens nothing.
+    pub fn is_in_use(path: impl AsRef<Path>) -> bool {
+        crate::lock::is_held(path.as_ref())
+    }
+
     /// 32 hex digits that name this store; a rebuilt one has others.
     pub fn instance(&self) -> String {
         format!("{:032x}", u128::from_be_bytes(self.instance))

@@ -128,7 +128,8 @@ pub(crate) enum WatchCommand {
         #[command(flatten)]
         list: ListArgs,
     },
-    /// Watch the addresses of a file (JSON Lines or CSV: chain, address, reference, from_height), all or none.
+    /// Watch the addresses of a file (JSON Lines or CSV: chain, address, reference), in parts of some thousand lines: what was
+    /// added before an error stays, and importing the file again is harmless.
     Import {
         /// The file; `-` reads stdin.
         file: PathBuf,
@@ -230,6 +231,7 @@ pub(crate) enum DeliveriesCommand {
     },
     /// Queue events again with fresh attempts, each with what waits behind it.
     #[command(group = clap::ArgGroup::new("which").required(true))]
+    #[command(override_usage = "confirmd deliveries requeue <CONSUMER> <EVENTS...|--all-dead>")]
     Requeue {
         /// The consumer.
         consumer: ConsumerName,

@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 /// The instance if one runs on the configured state, else the state itself.
 pub(super) async fn operator(file: &Path, registry: &Registry) -> anyhow::Result<Box<dyn Operator>> {
     let file = ConfigFile::read(file)?;
+    crate::run::until_free_or_answering(&file.state.path).await;
     match Client::find(&file.state.path).await {
         Found::Running(client) => Ok(client),
         Found::Stuck(address) => {

@@ -23,9 +23,11 @@ pub(super) async fn run(operator: &dyn Operator, command: WatchCommand) -> anyho
         }
         WatchCommand::Import { file, json } => {
             let text = read(&file)?;
-            let entries = import::read(&text).with_context(|| format!("{} is not imported", file.display()))?;
+            let entries = import::read(&text).with_context(|| format!("nothing of {} is imported", file.display()))?;
             let added = operator.watch_add(entries).await;
-            show_added(&added.with_context(|| format!("{} is not imported", file.display()))?, json.json)
+            let partly =
+                || format!("{} is not imported whole; mend it and import it again: what was added stays", file.display());
+            show_added(&added.with_context(partly)?, json.json)
         }
         WatchCommand::List { chain, list } => {
             let (mut after, mut left) = (None, list.limit);

@@ -9,7 +9,7 @@ mod signals;
 mod state;
 mod tasks;
 
-pub(crate) use state::open as open_state;
+pub(crate) use state::{open as open_state, until_free_or_answering};
 
 use crate::cli::RunArgs;
 use crate::config::{Config, ConfigFile};
@@ -94,6 +94,9 @@ pub(crate) async fn start(config: &Config, args: &RunArgs, stop: Stop, bars: &Mu
     let state_path = config.file.state.path.clone();
     let store =
         state::open(&state_path, OpenOptions { init: args.init, restored: args.restored, ..OpenOptions::default() }).await?;
+    if args.restored {
+        tracing::info!(epoch = confirmd_core::StateStore::epoch(store.as_ref()).0, "the restored state has a new epoch");
+    }
     let stores = Stores::of(store.clone());
     state_problems(config, &stores).await?;
     consumers::check_sinks(config).await?;

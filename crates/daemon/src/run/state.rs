@@ -3,12 +3,30 @@
 use crate::config::Config;
 use crate::operator::Stores;
 use anyhow::{Context as _, bail};
+use confirmd_api::Client;
+use confirmd_api::client::Found;
 use confirmd_store_sled::{OpenOptions, SledStore};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a process that holds the state without an API may take to end or to offer one.
+const HELD_FOR: Duration = Duration::from_secs(5);
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// Waits while somebody holds the state and no instance answers: a command that looks at it, an instance that starts or stops.
+pub(crate) async fn until_free_or_answering(path: &Path) {
+    let waited = async {
+        while SledStore::is_in_use(path) && !matches!(Client::find(path).await, Found::Running(_)) {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    };
+    let _ = tokio::time::timeout(HELD_FOR, waited).await;
+}
 
 /// Opens the state's folder. Errors say what to do.
 pub(crate) async fn open(path: &Path, options: OpenOptions) -> anyhow::Result<Arc<SledStore>> {
+    until_free_or_answering(path).await;
     let store = SledStore::open(path, options).await;
     Ok(Arc::new(store.context("the state can't be opened (state.path)")?))
 }

@@ -1,7 +1,7 @@
 //! Commands to a running watcher. They are carried out between ticks, by the chain's only writer.
 
 use super::resume::{Resume, ResumeReport};
-use super::{ChainStatus, WatchError, Watcher, desired};
+use super::{ChainStatus, LastReorg, WatchError, Watcher, desired};
 use confirmd_core::{Address, ChainState, Change, ChangeSet, Height, WatchOrigin, WatchState};
 use std::sync::Arc;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -117,7 +117,17 @@ impl Watcher {
                 Ok((report, set)) => {
                     self.identified = None;
                     self.refold = true;
-                    self.commit_and_answer(Ok(report), set, answer).await
+                    let accepted = report.ancestor.clone().map(|ancestor| LastReorg {
+                        orphaned: u64::try_from(self.state.trail.above(ancestor.height).count()).unwrap_or(u64::MAX),
+                        ancestor,
+                        reverted: u64::try_from(set.events.len()).unwrap_or(u64::MAX),
+                        at: self.deps.clock.now(),
+                    });
+                    self.commit_and_answer(Ok(report), set, answer).await?;
+                    if let Some(accepted) = accepted {
+                        self.publish(|status| status.last_reorg = Some(accepted));
+                    }
+                    Ok(())
                 }
                 Err(error) => {
                     let _ = answer.send(Err(error));

@@ -15,11 +15,14 @@ use tokio::time::{Instant, sleep};
 enum Next {
     /// More is to be read.
     AtOnce,
+    /// A command broke a read off: the next one is not broken off again.
+    Uninterrupted,
     /// Look again at the next poll; not before this, if the source asked for it.
     Wait(Option<Duration>),
 }
 
-/// A command waits at most so long for a read that is under way; then the read is dropped and begun again.
+/// A command waits at most so long for a read that is under way; then the read is dropped and begun again. The one after it is
+/// let through, however many commands come, so that a slow node is still followed.
 const COMMAND_WAIT: Duration = Duration::from_secs(1);
 
 impl Watcher {
@@ -27,6 +30,7 @@ impl Watcher {
     pub async fn run(mut self, mut shutdown: watch::Receiver<bool>) -> Result<(), WatchError> {
         let Some(mut commands) = self.commands.take() else { return Err(WatchError::Stopped) };
         let early = self.handle.early.clone();
+        let mut patience = Some(COMMAND_WAIT);
         loop {
             // Also while ticks follow each other without a wait.
             while let Ok(command) = commands.try_recv() {
@@ -35,8 +39,9 @@ impl Watcher {
             let next = tokio::select! {
                 biased;
                 () = stopped(&mut shutdown) => return Ok(()),
-                next = self.tick_or_command(&mut commands) => next?,
+                next = self.tick_or_command(&mut commands, patience) => next?,
             };
+            patience = (next != Next::Uninterrupted).then_some(COMMAND_WAIT);
             let Next::Wait(at_least) = next else { continue };
             let delay = self.deps.source.profile().poll_interval.max(at_least.unwrap_or_default());
             tokio::select! {
@@ -59,12 +64,20 @@ impl Watcher {
         Ok(())
     }
 
-    async fn tick_or_command(&mut self, commands: &mut mpsc::Receiver<Command>) -> Result<Next, WatchError> {
+    /// A command breaks the tick's read off after `patience`; never without one.
+    async fn tick_or_command(
+        &mut self,
+        commands: &mut mpsc::Receiver<Command>,
+        patience: Option<Duration>,
+    ) -> Result<Next, WatchError> {
         if self.state.halt.is_some() {
             return Ok(Next::Wait(None));
         }
         let impatient = async {
-            sleep(COMMAND_WAIT).await;
+            match patience {
+                Some(patience) => sleep(patience).await,
+                None => std::future::pending().await,
+            }
             commands.recv().await
         };
         let connection = self.deps.source.connection();
@@ -76,7 +89,7 @@ impl Watcher {
         };
         match read {
             Ok(read) => self.take(read, connection).await,
-            Err(command) => self.carry_out(command).await.map(|()| Next::AtOnce),
+            Err(command) => self.carry_out(command).await.map(|()| Next::Uninterrupted),
         }
     }
 

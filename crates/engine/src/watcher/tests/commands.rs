@@ -84,6 +84,67 @@ async fn an_address_is_refused_while_no_height_can_be_promised() {
     assert!(refused.to_string().contains("no first block yet"), "{refused}");
 }
 
+/// A source each of whose calls takes a while of (paused) time.
+#[derive(Debug)]
+struct Slow(ScriptedChain);
+
+#[async_trait::async_trait]
+impl ChainSource for Slow {
+    fn profile(&self) -> &ChainProfile {
+        self.0.profile()
+    }
+    async fn identify(&self) -> Result<confirmd_core::ChainId, confirmd_core::SourceError> {
+        self.0.identify().await
+    }
+    async fn tip(&self) -> Result<BlockRef, confirmd_core::SourceError> {
+        tokio::time::sleep(std::time::Duration::from_millis(800)).await;
+        self.0.tip().await
+    }
+    async fn header_at(&self, height: Height) -> Result<Option<confirmd_core::BlockHeader>, confirmd_core::SourceError> {
+        tokio::time::sleep(std::time::Duration::from_millis(800)).await;
+        self.0.header_at(height).await
+    }
+    async fn headers(&self, from: Height, to: Height) -> Result<Vec<confirmd_core::BlockHeader>, confirmd_core::SourceError> {
+        self.0.headers(from, to).await
+    }
+    async fn finalized(&self, tag: confirmd_core::FinalityTag) -> Result<Option<BlockRef>, confirmd_core::SourceError> {
+        self.0.finalized(tag).await
+    }
+    async fn transfers(
+        &self,
+        from: Height,
+        to: &BlockRef,
+        watch: &confirmd_core::WatchSet,
+    ) -> Result<Vec<confirmd_core::Transfer>, confirmd_core::SourceError> {
+        self.0.transfers(from, to, watch).await
+    }
+    fn parse_address(&self, text: &str) -> Result<confirmd_core::Address, confirmd_core::AddressError> {
+        self.0.parse_address(text)
+    }
+    async fn inspect(&self) -> Result<Vec<confirmd_core::EndpointStatus>, confirmd_core::SourceError> {
+        self.0.inspect().await
+    }
+    fn connection(&self) -> u64 {
+        self.0.connection()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_of_commands_does_not_keep_a_slow_node_from_being_followed() {
+    let desk = Desk::new(1).await;
+    let tip = desk.chain.mine_empty(3);
+    let deps = WatcherDeps { source: Arc::new(Slow(desk.chain.clone())), ..desk.watcher.deps.clone() };
+    let running = Running::start(Watcher::open(deps).await.unwrap());
+    // Each tick takes longer than a command waits.
+    for n in 0..20 {
+        running.handle.add(vec![new_watch(&format!("c{n}"))]).await.unwrap();
+        if running.handle.status().trail_tip.as_ref() == Some(&tip) {
+            return running.stop().await;
+        }
+    }
+    panic!("no tick was let through: {:?}", running.handle.status());
+}
+
 #[tokio::test]
 async fn a_catch_up_does_not_keep_commands_waiting() {
     let mut profile = scripted_profile("desk", 1, 6);
