@@ -6,10 +6,10 @@ use crate::view::{
     ConsumerView, Counted, DeliveryDetail, DeliveryQuery, DeliveryView, DepositQuery, DepositView, Requeue, ResumeRequest,
     ResumeView, Skip, Status, WatchAdd, WatchAdded, WatchQuery, WatchRemove, WatchRequest, Watched,
 };
-use crate::{Operator, OperatorError, Page, error::chain_of, guard};
+use crate::{Operator, OperatorError, Page, guard};
 use async_trait::async_trait;
 use bytes::Bytes;
-use confirmd_core::{ChainName, ConsumerName, EventId};
+use confirmd_core::{ChainName, ConsumerName, EventId, with_causes};
 use http::{Method, Request, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::client::legacy::{Client as Http, connect::HttpConnector};
@@ -101,7 +101,7 @@ impl Client {
 
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<(bool, Bytes), OperatorError> {
         let gone = |error: &dyn std::error::Error| {
-            OperatorError::unavailable(format!("the instance at {} can't be asked: {}", self.address, chain_of(error)))
+            OperatorError::unavailable(format!("the instance at {} can't be asked: {}", self.address, with_causes(error)))
         };
         let response = self.http.request(request).await.map_err(|error| gone(&error))?;
         let ok = response.status().is_success();

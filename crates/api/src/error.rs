@@ -1,6 +1,6 @@
 //! Why an operation was not done.
 
-use confirmd_core::StoreError;
+use confirmd_core::{StoreError, with_causes};
 
 /// What the caller can do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,23 +61,12 @@ impl OperatorError {
     }
 }
 
-/// An error and its causes on one line, each once.
-pub(crate) fn chain_of(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text = format!("{text}: {cause}");
-        next = cause.source();
-    }
-    text
-}
-
 impl From<StoreError> for OperatorError {
     fn from(error: StoreError) -> Self {
         match &error {
             StoreError::Invalid(text) => Self::invalid(text.clone()),
             StoreError::Conflict { .. } => Self::conflict(format!("{error}; try again")),
-            StoreError::Unknown { .. } | StoreError::Refused { .. } => Self::failed(chain_of(&error)),
+            StoreError::Unknown { .. } | StoreError::Refused { .. } => Self::failed(with_causes(&error)),
         }
     }
 }

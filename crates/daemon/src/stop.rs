@@ -1,6 +1,6 @@
 //! One way for every part to end the instance.
 
-use confirmd_core::StoreError;
+use confirmd_core::{StoreError, with_causes};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
@@ -31,7 +31,7 @@ impl Stop {
     /// Stops everything if the store can't be trusted any more; other store errors are the caller's alone.
     pub(crate) fn on(&self, error: &StoreError) {
         if matches!(error, StoreError::Unknown { .. }) {
-            self.fail(crate::cli::chain_of(error));
+            self.fail(with_causes(error));
         }
     }
 

@@ -8,11 +8,11 @@ use crate::health::Stats;
 use crate::redact::{RedactedUrl, Scrubber};
 use crate::retry_after::retry_after;
 use bytes::{Bytes, BytesMut};
+use confirmd_core::with_causes;
 use http::header::{ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
-use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::SystemTime;
@@ -91,7 +91,7 @@ impl Wire {
         }
         self.stats.requests.fetch_add(1, Relaxed);
         let response = self.exchange.send(request).await.map_err(|error| {
-            let text = self.scrub(&chain(&error));
+            let text = self.scrub(&with_causes(&error));
             if error.is_connect() { Failure::Unreachable(text) } else { Failure::Interrupted(text) }
         })?;
         if closes(&response) {
@@ -117,7 +117,7 @@ impl Wire {
         }
         let mut bytes = BytesMut::with_capacity(usize::try_from(body.size_hint().lower()).unwrap_or_default());
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| Failure::Interrupted(self.scrub(&chain(&error))))?;
+            let frame = frame.map_err(|error| Failure::Interrupted(self.scrub(&with_causes(&error))))?;
             let Some(data) = frame.data_ref() else { continue };
             self.stats.bytes_received.fetch_add(u64::try_from(data.len()).unwrap_or(u64::MAX), Relaxed);
             if u64::try_from(bytes.len() + data.len()).is_ok_and(|len| len > cap) {
@@ -132,16 +132,4 @@ impl Wire {
 fn closes<B>(response: &Response<B>) -> bool {
     let close = |value: &HeaderValue| value.to_str().is_ok_and(|text| text.to_ascii_lowercase().contains("close"));
     response.version() == Version::HTTP_10 || response.headers().get_all(CONNECTION).iter().any(close)
-}
-
-/// An error and its causes in one text.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

@@ -2,11 +2,11 @@
 //! and answers only after the sync that covers the answer: one fsync is shared by everything that was waiting.
 
 use crate::consumers::Consumers;
-use crate::damage::{REMEDY, panic_text, refused, refused_by, unknown_by, with_causes};
+use crate::damage::{REMEDY, panic_text, refused, refused_by, unknown_by};
 use crate::disk::Disk;
 use crate::heads::Heads;
 use crate::reader::Rows;
-use confirmd_core::{Clock, ConsumerName, Position, StoreError};
+use confirmd_core::{Clock, ConsumerName, Position, StoreError, with_causes};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::sync::{mpsc, oneshot};

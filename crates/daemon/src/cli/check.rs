@@ -1,10 +1,10 @@
 //! `confirmd check`: one line per thing, with what to do about it.
 
-use super::{chain_of, print};
+use super::print;
 use crate::config::{ChainConfig, Config, ConfigFile, SinkConfig};
 use confirmd_api::Client;
 use confirmd_api::client::Found;
-use confirmd_core::{EndpointStatus, Registry, SinkErrorKind};
+use confirmd_core::{EndpointStatus, Registry, SinkErrorKind, with_causes};
 use confirmd_store_sled::OpenOptions;
 use confirmd_store_sled::SledStore;
 use serde::Serialize;
@@ -131,14 +131,14 @@ async fn chain(chain: &ChainConfig) -> Vec<Finding> {
             let remedy = format!("point `chains.{}.rpc` at the right node", chain.name);
             finding(Verdict::Fail, "network", format!("the node serves {id}, the configuration says {expected}; {remedy}"))
         }
-        Ok(Err(error)) => finding(Verdict::Fail, "network", chain_of(&error)),
+        Ok(Err(error)) => finding(Verdict::Fail, "network", with_causes(&error)),
         Err(_) => finding(Verdict::Fail, "network", format!("no answer within {LIMIT:?}; is the node up?")),
     };
     let of_node = |EndpointStatus { subject, ok, text }| finding(if ok { Verdict::Ok } else { Verdict::Warn }, &subject, text);
     let statuses: Vec<Finding> = match inspected {
         Ok(Ok(statuses)) => statuses.into_iter().map(of_node).collect(),
         _ if network.verdict == Verdict::Fail => return vec![network],
-        Ok(Err(error)) => vec![finding(Verdict::Fail, "node", chain_of(&error))],
+        Ok(Err(error)) => vec![finding(Verdict::Fail, "node", with_causes(&error))],
         Err(_) => vec![finding(Verdict::Fail, "node", format!("no answer within {LIMIT:?}"))],
     };
     let said = network.verdict == Verdict::Ok && statuses.iter().any(|status| status.subject == network.subject);
@@ -154,7 +154,7 @@ async fn sink(sink: &SinkConfig) -> Finding {
                 SinkErrorKind::Fatal => "`confirmd run` refuses to start with it",
                 SinkErrorKind::Transient { .. } | SinkErrorKind::Rejected { .. } => "events would wait on disk",
             };
-            Finding::new(Verdict::Fail, subject, format!("{}; {note}", chain_of(&error)))
+            Finding::new(Verdict::Fail, subject, format!("{}; {note}", with_causes(&error)))
         }
         Err(_) => Finding::new(Verdict::Fail, subject, format!("no answer within {LIMIT:?}; events would wait on disk")),
     }

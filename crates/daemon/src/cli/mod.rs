@@ -58,14 +58,3 @@ fn failed(error: &anyhow::Error) -> ExitCode {
     print::to_stderr(&format!("error: {error:#}"));
     ExitCode::FAILURE
 }
-
-/// An error and its causes on one line.
-pub(crate) fn chain_of(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text = format!("{text}: {cause}");
-        next = cause.source();
-    }
-    text
-}

@@ -16,7 +16,7 @@ use confirmd_api::view::{
     ResumeView, SettledView, Status, WatchAdded, WatchQuery, WatchRequest, Watched,
 };
 use confirmd_api::{Operator, OperatorError, Page};
-use confirmd_core::{ChainName, Clock, ConsumerName, EventId, History, Outbox, StateStore, StoreError, Timestamp};
+use confirmd_core::{ChainName, Clock, ConsumerName, EventId, History, Outbox, StateStore, StoreError, Timestamp, with_causes};
 use confirmd_engine::{Resume, ResumeReport, WatchError, offline};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -81,7 +81,7 @@ impl LocalOperator {
                 self.stop.on(&error);
                 OperatorError::from(error)
             }
-            WatchError::Source(error) => OperatorError::unavailable(crate::cli::chain_of(&error)),
+            WatchError::Source(error) => OperatorError::unavailable(with_causes(&error)),
             WatchError::Refused(text) => OperatorError::conflict(text),
             WatchError::Stopped => OperatorError::unavailable(format!("{error}; try again in a moment, or see the log")),
         })

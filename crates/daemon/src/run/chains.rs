@@ -4,7 +4,7 @@ use super::Tasks;
 use crate::config::{ChainConfig, Config};
 use crate::operator::{ChainSlot, LocalOperator};
 use crate::stop::Stop;
-use confirmd_core::{Clock, StateStore, StoreError};
+use confirmd_core::{Clock, StateStore, StoreError, with_causes};
 use confirmd_engine::{ConfigWatch, WatchError, Watcher, WatcherDeps};
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,7 +95,7 @@ impl Supervised {
 }
 
 fn ended(error: &WatchError) -> Ended {
-    let text = crate::cli::chain_of(error);
+    let text = with_causes(error);
     match error {
         WatchError::Store(StoreError::Unknown { .. } | StoreError::Refused { .. }) => Ended::Fatal(text),
         _ => Ended::Again(text),

@@ -5,7 +5,7 @@ use crate::config::{Config, SinkConfig};
 use crate::operator::{LocalOperator, Stores};
 use crate::stop::Stop;
 use anyhow::{Context as _, bail};
-use confirmd_core::{SinkErrorKind, StoreError};
+use confirmd_core::{SinkErrorKind, StoreError, with_causes};
 use confirmd_engine::{Pump, PumpDeps, RetrySchedule};
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub(super) async fn check_sinks(config: &Config) -> anyhow::Result<()> {
                 )));
             }
             Ok(Err(error)) => {
-                let error = crate::cli::chain_of(&error);
+                let error = with_causes(&error);
                 tracing::warn!(sink = %sink.name(), error, "the sink can't deliver now; events wait on disk");
             }
             Err(_) => tracing::warn!(sink = %sink.name(), "the sink did not answer its check in time; events wait on disk"),
@@ -91,9 +91,9 @@ async fn supervise(name: String, pump: impl Fn() -> Pump, stop: Stop) {
         let why = match task.join_next().await {
             None | Some(Ok(Ok(()))) => return,
             Some(Ok(Err(error @ (StoreError::Unknown { .. } | StoreError::Refused { .. })))) => {
-                return stop.fail(format!("sink {name}: {}", crate::cli::chain_of(&error)));
+                return stop.fail(format!("sink {name}: {}", with_causes(&error)));
             }
-            Some(Ok(Err(error))) => crate::cli::chain_of(&error),
+            Some(Ok(Err(error))) => with_causes(&error),
             Some(Err(panic)) => panic.to_string(),
         };
         tracing::error!(sink = name, error = why, "the pump failed and is started again; nothing is lost");

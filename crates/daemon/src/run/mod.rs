@@ -18,7 +18,7 @@ use crate::stop::Stop;
 use anyhow::Context as _;
 use confirmd_api::instance::InstanceAddress;
 use confirmd_api::server::{self, Bound};
-use confirmd_core::{Clock, Registry, SystemClock};
+use confirmd_core::{Clock, Registry, SystemClock, with_causes};
 use confirmd_store_sled::OpenOptions;
 use confirmd_store_sled::SledStore;
 use indicatif::MultiProgress;
@@ -83,7 +83,7 @@ impl Started {
         }
         self.instance.remove(self.store.path());
         if let Err(error) = self.store.close().await {
-            tracing::warn!(error = %crate::cli::chain_of(&error), "the store did not close cleanly; nothing is lost");
+            tracing::warn!(error = %with_causes(&error), "the store did not close cleanly; nothing is lost");
         }
         tracing::info!("stopped");
     }

@@ -2,6 +2,7 @@
 
 use super::Tasks;
 use crate::operator::LocalOperator;
+use confirmd_core::with_causes;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ pub(super) fn spawn(history: Duration, operator: &Arc<LocalOperator>, tasks: &mu
                 Ok(0) => {}
                 Ok(events) => tracing::info!(events, before = %before, "history pruned"),
                 Err(error) => {
-                    tracing::error!(error = %crate::cli::chain_of(&error), "history could not be pruned");
+                    tracing::error!(error = %with_causes(&error), "history could not be pruned");
                     stop.on(&error);
                 }
             }

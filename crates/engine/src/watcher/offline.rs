@@ -1,8 +1,8 @@
 //! The same commands on a state that no watcher runs on: for an operator at the command line.
 
+use super::WatchError;
 use super::command::{NewWatch, addition, removals};
 use super::resume::{Resume, ResumeReport, plan};
-use super::{WatchError, desired};
 use crate::Rules;
 use confirmd_core::{Address, ChainId, ChainSource, ChainState, ChangeSet, Clock, Height, StateStore};
 
@@ -43,13 +43,6 @@ pub async fn resume(
     let (report, set) = plan(&state, &rules, source, store, how, clock.now()).await?;
     commit(store, set).await?;
     Ok(report)
-}
-
-/// Whether a state agrees with a profile's assets and name; for `check`.
-pub async fn in_step(store: &dyn StateStore, source: &dyn ChainSource) -> Result<bool, WatchError> {
-    let profile = source.profile();
-    let state = store.load(&profile.chain).await?;
-    Ok(state.is_none_or(|state| desired::changes(&state, profile, &[], Height::default()).is_empty()))
 }
 
 async fn load(store: &dyn StateStore, chain: &ChainId) -> Result<ChainState, WatchError> {

@@ -5,7 +5,9 @@ use super::read::{ReadError, Reader, Reading};
 use super::{LastReorg, Phase, WatchError, Watcher, desired};
 use crate::fold::{Observation, fold};
 use crate::shutdown::stopped;
-use confirmd_core::{BlockRef, Change, ChangeSet, EventKind, Halt, HaltReason, Height, SourceError, SourceErrorKind};
+use confirmd_core::{
+    BlockRef, Change, ChangeSet, EventKind, Halt, HaltReason, Height, SourceError, SourceErrorKind, with_causes,
+};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
@@ -257,16 +259,4 @@ impl Watcher {
             status.phase = phase;
         });
     }
-}
-
-/// An error and its causes on one line; for the edge where it is logged and kept.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }
