@@ -2,6 +2,7 @@
 //! them all passes it.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod catching;
 mod sinks;
 mod sources;
 mod stores;
