@@ -24,6 +24,8 @@ mod scratch;
 mod support;
 mod trial;
 
+pub mod torture;
+
 pub use abi::Arg;
 pub use anvil::{Anvil, AnvilOptions, Call};
 pub use binary::{confirmd, workspace_root};

@@ -1,0 +1,1 @@
+//! The torture run outside: the shipped binary, real nodes, real signals.

@@ -1,0 +1,1 @@
+//! The torture run in virtual time, from one seed.
