@@ -3,7 +3,7 @@
 use crate::FileConfig;
 use crate::line_file::{LineFile, OpenError};
 use async_trait::async_trait;
-use confirmd_core::{ConfigError, DeliverError, Delivery, HumanDuration, Sink, SinkError, SinkErrorKind, SinkProfile};
+use confirmd_core::{ConfigError, DeliverError, Delivery, HumanDuration, Sink, SinkBooks, SinkError, SinkErrorKind, SinkProfile};
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -108,6 +108,10 @@ fn lock(open: &Mutex<Option<LineFile>>) -> Option<MutexGuard<'_, Option<LineFile
 impl Sink for FileSink {
     fn profile(&self) -> SinkProfile {
         SinkProfile { batch_max: BATCH_MAX, concurrency: NonZeroUsize::MIN }
+    }
+
+    fn books(&self) -> Option<&dyn SinkBooks> {
+        None
     }
 
     async fn check(&self) -> Result<(), SinkError> {

@@ -2,7 +2,7 @@
 
 use crate::StdoutConfig;
 use async_trait::async_trait;
-use confirmd_core::{ConfigError, DeliverError, Delivery, Sink, SinkError, SinkErrorKind, SinkProfile};
+use confirmd_core::{ConfigError, DeliverError, Delivery, Sink, SinkBooks, SinkError, SinkErrorKind, SinkProfile};
 use std::fmt;
 use std::io;
 use std::num::NonZeroUsize;
@@ -68,6 +68,10 @@ impl<W: AsyncWrite + Unpin> Stream<W> {
 impl<W: AsyncWrite + Unpin + Send> Sink for LineSink<W> {
     fn profile(&self) -> SinkProfile {
         SinkProfile { batch_max: BATCH_MAX, concurrency: NonZeroUsize::MIN }
+    }
+
+    fn books(&self) -> Option<&dyn SinkBooks> {
+        None
     }
 
     async fn check(&self) -> Result<(), SinkError> {

@@ -9,7 +9,8 @@ use crate::target::Target;
 use async_trait::async_trait;
 use bytes::Bytes;
 use confirmd_core::{
-    Clock, ConfigError, ConsumerName, DeliverError, Delivery, HumanDuration, Sink, SinkError, SinkErrorKind, SinkProfile,
+    Clock, ConfigError, ConsumerName, DeliverError, Delivery, HumanDuration, Sink, SinkBooks, SinkError, SinkErrorKind,
+    SinkProfile,
 };
 use http::{HeaderName, HeaderValue, Request, header};
 use http_body_util::Full;
@@ -145,6 +146,10 @@ impl WebhookSink {
 impl Sink for WebhookSink {
     fn profile(&self) -> SinkProfile {
         SinkProfile { batch_max: NonZeroUsize::MIN, concurrency: self.concurrency }
+    }
+
+    fn books(&self) -> Option<&dyn SinkBooks> {
+        None
     }
 
     /// Connects, with TLS where the URL says so, and hangs up. A receiver that can't be reached is `Transient`.

@@ -1,8 +1,9 @@
 //! Who is told: the contract of a sink.
 
-use crate::Delivery;
+use crate::{ChainId, Delivery, DepositKey, Epoch, EventId, Position, StoreId, Timestamp};
 use async_trait::async_trait;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How the pump hands events over.
@@ -88,4 +89,48 @@ pub trait Sink: std::fmt::Debug + Send + Sync {
     /// Delivers in order (K2); `Ok` when all took effect durably, as far as the protocol can tell (K10). Ends within
     /// the sink's own total deadline (K9). If the future is dropped, any prefix may have taken effect.
     async fn deliver(&self, batch: &[Delivery]) -> Result<(), DeliverError>;
+
+    /// The other side's books, where it keeps what it was told and can be asked; constant. `None` for a sink that only sends.
+    fn books(&self) -> Option<&dyn SinkBooks>;
+}
+
+/// Who feeds a consumer: a store, in one of its epochs. A restored copy of a state is the same store in a later epoch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Feed {
+    /// Which store.
+    pub store: StoreId,
+    /// Its epoch.
+    pub epoch: Epoch,
+}
+
+/// The newest event in a consumer's books.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Newest {
+    /// Who fed it.
+    pub feed: Feed,
+    /// Its place in that feed's outbox: the highest of the feed.
+    pub position: Position,
+    /// The event at that place.
+    pub event: EventId,
+    /// When it was written down, by the other side's clock.
+    pub at: Timestamp,
+}
+
+/// What a sink offers whose other side keeps books (K11). Separate stores must never feed one consumer; here it is enforced.
+#[async_trait]
+pub trait SinkBooks: std::fmt::Debug + Send + Sync {
+    /// Says who feeds it from now on; called once, before `deliver`. No I/O. From then on `check` and `deliver` are `Fatal` while the
+    /// books belong to another store, or to a later epoch of this one. Without it `deliver` is `Fatal`; the first
+    /// delivery gives books that belong to nobody to the feed.
+    fn fed_by(&self, feed: Feed);
+
+    /// The newest event this consumer was told; `None` if it never was told any. Errors as `check`'s.
+    async fn newest(&self) -> Result<Option<Newest>, SinkError>;
+
+    /// The last event of each of the consumer's deposits on a chain: frozen bodies in the order of their keys (bytes of `tx_id`, then
+    /// `output_index`), after `after`, at most `limit`. Errors as `check`'s.
+    async fn last_events(&self, chain: &ChainId, after: Option<&DepositKey>, limit: usize) -> Result<Vec<Arc<[u8]>>, SinkError>;
+
+    /// Gives the books to another feed, because an operator says so. Returns whose they were. Errors as `check`'s.
+    async fn adopt(&self, feed: &Feed) -> Result<Option<Feed>, SinkError>;
 }

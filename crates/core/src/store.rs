@@ -6,6 +6,11 @@ use crate::{
 use async_trait::async_trait;
 use std::collections::BTreeMap;
 
+crate::text_id::text_id!(
+    /// Names a store for ever; a copy of it has the same name, one that is made anew has another.
+    StoreId, "a store id", "32 hex digits", |text| text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit())
+);
+
 /// What went wrong in a store; the variants are what the caller does next.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -48,6 +53,9 @@ pub enum StoreError {
 pub trait StateStore: std::fmt::Debug + Send + Sync {
     /// This state's epoch: its creation time.
     fn epoch(&self) -> Epoch;
+
+    /// This store's name; constant.
+    fn identity(&self) -> StoreId;
 
     /// The chains that have a state, by id.
     async fn chains(&self) -> Result<Vec<ChainId>, StoreError>;

@@ -9,7 +9,7 @@ use crate::writer::Core;
 use async_trait::async_trait;
 use confirmd_core::{
     Archived, ByHeight, ChainId, ChainState, ChangeSet, CommitReceipt, DepositKey, Epoch, Height, Held, KeyDigest,
-    SettledDeposit, StateStore, StateVersion, StoreError, WatchEntry,
+    SettledDeposit, StateStore, StateVersion, StoreError, StoreId, WatchEntry,
 };
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -18,6 +18,10 @@ use std::collections::BTreeMap;
 impl StateStore for SledStore {
     fn epoch(&self) -> Epoch {
         self.epoch
+    }
+
+    fn identity(&self) -> StoreId {
+        StoreId::new(self.instance()).expect("invariant: 32 hex digits")
     }
 
     async fn chains(&self) -> Result<Vec<ChainId>, StoreError> {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{ConfigWatch, Watcher, WatcherDeps};
-use confirmd_core::{ConsumerFilter, ConsumerSpec, DeliveryFilter, DeliveryState, SinkProfile, Timestamp};
+use confirmd_core::{ConsumerFilter, ConsumerSpec, DeliveryFilter, DeliveryState, SinkBooks, SinkProfile, Timestamp};
 use confirmd_store_sled::{OpenOptions, SledStore};
 use confirmd_testkit::{Pay, ScriptedChain, scripted_profile};
 use std::collections::{HashMap, HashSet};
@@ -82,6 +82,10 @@ impl ScriptedSink {
 impl Sink for ScriptedSink {
     fn profile(&self) -> SinkProfile {
         self.profile
+    }
+
+    fn books(&self) -> Option<&dyn SinkBooks> {
+        None
     }
 
     async fn check(&self) -> Result<(), SinkError> {

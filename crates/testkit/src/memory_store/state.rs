@@ -5,7 +5,7 @@ use super::{MemoryStore, deposits};
 use async_trait::async_trait;
 use confirmd_core::{
     Archived, ChainId, ChainState, Change, ChangeSet, CommitReceipt, DepositKey, Epoch, EventRecord, Height, KeyDigest, Position,
-    SettledDeposit, StateStore, StateVersion, StoreError, WatchEntry,
+    SettledDeposit, StateStore, StateVersion, StoreError, StoreId, WatchEntry,
 };
 use std::collections::BTreeMap;
 
@@ -13,6 +13,10 @@ use std::collections::BTreeMap;
 impl StateStore for MemoryStore {
     fn epoch(&self) -> Epoch {
         self.epoch
+    }
+
+    fn identity(&self) -> StoreId {
+        StoreId::new(format!("{:032x}", self.epoch.0)).expect("invariant: 32 hex digits")
     }
 
     async fn chains(&self) -> Result<Vec<ChainId>, StoreError> {

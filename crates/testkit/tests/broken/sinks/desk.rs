@@ -1,7 +1,7 @@
 //! A sink to a desk that takes notes, with and without a mistake.
 
 use async_trait::async_trait;
-use confirmd_core::{DeliverError, Delivery, EventId, Sink, SinkError, SinkErrorKind, SinkProfile};
+use confirmd_core::{DeliverError, Delivery, EventId, Sink, SinkBooks, SinkError, SinkErrorKind, SinkProfile};
 use confirmd_testkit::conform::Broken;
 use confirmd_testkit::conform::sink::{Arrival, Duplicates, PeerDoes, SinkHarness, SinkRig};
 use std::collections::BTreeSet;
@@ -205,6 +205,10 @@ impl DeskSink {
 impl Sink for DeskSink {
     fn profile(&self) -> SinkProfile {
         SinkProfile { batch_max: NonZeroUsize::new(8).unwrap(), concurrency: NonZeroUsize::MIN }
+    }
+
+    fn books(&self) -> Option<&dyn SinkBooks> {
+        None
     }
 
     async fn check(&self) -> Result<(), SinkError> {

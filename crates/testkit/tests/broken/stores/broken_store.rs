@@ -56,6 +56,10 @@ impl StateStore for BrokenStore {
         self.inner.epoch()
     }
 
+    fn identity(&self) -> StoreId {
+        self.inner.identity()
+    }
+
     async fn chains(&self) -> Result<Vec<ChainId>, StoreError> {
         self.inner.chains().await
     }
