@@ -6,6 +6,7 @@ use crate::keys;
 use crate::lock::StateLock;
 use crate::reader::{Reader, Rows};
 use crate::rows::{FORMAT, Meta, Progress};
+use crate::steps::{Step, Steps};
 use crate::store::OpenOptions;
 use confirmd_core::{Clock, Epoch, StoreError};
 use std::fs::File;
@@ -64,13 +65,16 @@ impl Disk {
     }
 
     /// Makes everything applied so far durable.
-    pub(crate) fn sync(&mut self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    pub(crate) fn sync(&mut self, steps: &Steps) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let path = self.reader.path();
         self.reader.db().flush().map_err(|error| refused_write(path, error))?;
+        steps.reached(Step::Flushed);
         // sled's flush leaves the file's size and the drive's cache alone.
         self.file.sync_data().map_err(|error| refused_io("syncing the database in", path, error))?;
+        steps.reached(Step::Synced);
         let counted = self.counter.record(self.progress.commits);
         counted.map_err(|error| refused_io("writing", self.counter.path(), error))?;
+        steps.reached(Step::Counted);
         Ok(())
     }
 

@@ -30,9 +30,11 @@ mod reader;
 mod record;
 mod rows;
 mod state;
+mod steps;
 mod store;
 mod writer;
 
+pub use steps::{Step, Steps, Threads};
 pub use store::{OpenOptions, SledStore};
 
 #[cfg(test)]

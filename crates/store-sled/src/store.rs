@@ -5,11 +5,11 @@ use crate::damage::guarded;
 use crate::disk::{Disk, is_initialised};
 use crate::heads::Heads;
 use crate::reader::Reader;
-use crate::writer::{Core, Writer};
+use crate::steps::{Steps, Threads};
+use crate::writer::{Core, Writer, WriterEnd};
 use confirmd_core::{Clock, Epoch, StoreError, SystemClock};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 
 /// How a store is opened.
 #[derive(Debug, Clone)]
@@ -24,11 +24,22 @@ pub struct OpenOptions {
     pub cache_bytes: u64,
     /// Where the time comes from.
     pub clock: Arc<dyn Clock>,
+    /// Whose threads do the work.
+    pub threads: Threads,
+    /// Told of each step of a commit; for simulations.
+    pub steps: Steps,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        Self { init: false, restored: false, cache_bytes: 128 << 20, clock: Arc::new(SystemClock) }
+        Self {
+            init: false,
+            restored: false,
+            cache_bytes: 128 << 20,
+            clock: Arc::new(SystemClock),
+            threads: Threads::Own,
+            steps: Steps::default(),
+        }
     }
 }
 
@@ -40,7 +51,8 @@ pub struct SledStore {
     instance: [u8; 16],
     path: PathBuf,
     reader: Mutex<Option<Reader>>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    end: Mutex<Option<WriterEnd>>,
+    threads: Threads,
 }
 
 impl std::fmt::Debug for SledStore {
@@ -54,6 +66,9 @@ impl SledStore {
     /// another format, unwritable, or was never initialised and `init` is not set; the text says what to do.
     pub async fn open(path: impl Into<PathBuf>, options: OpenOptions) -> Result<Self, StoreError> {
         let path = path.into();
+        if options.threads == Threads::Callers {
+            return Self::open_blocking(path, options);
+        }
         let opened = tokio::task::spawn_blocking(move || Self::open_blocking(path, options)).await;
         opened
             .map_err(|error| StoreError::Unknown { context: "opening the state failed".to_owned(), source: Some(error.into()) })?
@@ -64,8 +79,10 @@ impl SledStore {
         let now = options.clock.now();
         let (heads, consumers) = guarded(&path, || Ok((Heads::load(&disk.reader)?, Consumers::load(&disk.reader, now)?)))?;
         let (epoch, instance, reader) = (disk.meta.epoch, disk.meta.instance, disk.reader.clone());
-        let (writer, thread) = Writer::start(Core::new(disk, heads, consumers, options.clock))?;
-        Ok(Self { writer, epoch, instance, path, reader: Mutex::new(Some(reader)), thread: Mutex::new(Some(thread)) })
+        let threads = options.threads;
+        let (writer, end) = Writer::start(Core::new(disk, heads, consumers, options.clock, options.steps), threads)?;
+        let (reader, end) = (Mutex::new(Some(reader)), Mutex::new(Some(end)));
+        Ok(Self { writer, epoch, instance, path, reader, end, threads })
     }
 
     /// Whether a directory holds a store, whole or damaged. Opens nothing.
@@ -96,11 +113,10 @@ impl SledStore {
         });
         let asked = asked.await;
         self.take_reader();
-        if let Some(thread) = self.take_thread() {
-            let joined = tokio::task::spawn_blocking(move || thread.join().is_ok()).await.unwrap_or(false);
-            if !joined {
-                return Err(StoreError::Unknown { context: "the store's writer thread ended badly".to_owned(), source: None });
-            }
+        if let Some(end) = self.take_end()
+            && !end.wait().await
+        {
+            return Err(StoreError::Unknown { context: "the store's writer ended badly".to_owned(), source: None });
         }
         match asked {
             Err(StoreError::Invalid(_)) => Ok(()),
@@ -118,11 +134,14 @@ impl SledStore {
         }
         let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let reader = reader.ok_or_else(|| StoreError::Invalid("the store is closed".to_owned()))?;
-        let read = tokio::task::spawn_blocking(move || guarded(reader.path(), || work(&reader))).await;
-        let read = read.map_err(|error| StoreError::Unknown {
-            context: "reading the state was interrupted".to_owned(),
-            source: Some(error.into()),
-        })?;
+        let work = move || guarded(reader.path(), || work(&reader));
+        let read = match self.threads {
+            Threads::Callers => work(),
+            Threads::Own => tokio::task::spawn_blocking(work).await.map_err(|error| StoreError::Unknown {
+                context: "reading the state was interrupted".to_owned(),
+                source: Some(error.into()),
+            })?,
+        };
         // What was read may have been written by a commit that then failed.
         self.writer.poisoned().map_or(read, Err)
     }
@@ -147,8 +166,8 @@ impl SledStore {
         drop(self.reader.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    fn take_thread(&self) -> Option<JoinHandle<()>> {
-        self.thread.lock().unwrap_or_else(PoisonError::into_inner).take()
+    fn take_end(&self) -> Option<WriterEnd> {
+        self.end.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -156,9 +175,8 @@ impl Drop for SledStore {
     fn drop(&mut self) {
         self.take_reader();
         self.writer.end();
-        if let Some(thread) = self.take_thread() {
-            // The thread catches its own panics.
-            let _ = thread.join();
+        if let Some(end) = self.take_end() {
+            end.wait_blocking();
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::damage::{REMEDY, panic_text, refused, refused_by, unknown_by};
 use crate::disk::Disk;
 use crate::heads::Heads;
 use crate::reader::Rows;
+use crate::steps::{Step, Steps, Threads};
 use confirmd_core::{Clock, ConsumerName, Position, StoreError, with_causes};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -29,6 +30,7 @@ pub(crate) struct Core {
     pub(crate) heads: Heads,
     pub(crate) consumers: Consumers,
     pub(crate) clock: Arc<dyn Clock>,
+    steps: Steps,
     lost: Lost,
     dirty: bool,
     closing: bool,
@@ -48,12 +50,13 @@ pub(crate) struct Writer {
 }
 
 impl Core {
-    pub(crate) fn new(disk: Disk, heads: Heads, consumers: Consumers, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(disk: Disk, heads: Heads, consumers: Consumers, clock: Arc<dyn Clock>, steps: Steps) -> Self {
         Self {
             disk,
             heads,
             consumers,
             clock,
+            steps,
             lost: Lost::default(),
             dirty: false,
             closing: false,
@@ -66,11 +69,13 @@ impl Core {
     /// Applies one commit; it is durable when the caller is answered.
     pub(crate) fn write(&mut self, rows: Rows) -> Result<(), StoreError> {
         self.dirty = true;
-        self.disk.apply(rows).map_err(|error| {
+        let applied = self.disk.apply(rows).map_err(|error| {
             let text = with_causes(&error);
             self.failure = Some(Box::new(error));
             unknown_by("a commit could not be written", text)
-        })
+        });
+        self.steps.reached(Step::Applied);
+        applied
     }
 
     /// Ends the thread once everybody of this group is answered.
@@ -101,21 +106,25 @@ impl Core {
         if std::mem::take(&mut self.fail_next_sync) {
             return Err("the disk said no".into());
         }
-        self.disk.sync()
+        self.disk.sync(&self.steps)
     }
 }
 
 impl Writer {
-    /// Starts the thread. It ends when the `Writer` is gone.
-    pub(crate) fn start(core: Core) -> Result<(Self, std::thread::JoinHandle<()>), StoreError> {
+    /// Starts the thread (or the task). It ends when the `Writer` is gone.
+    pub(crate) fn start(core: Core, threads: Threads) -> Result<(Self, WriterEnd), StoreError> {
         let (jobs, waiting) = mpsc::channel(WAITING_MAX);
         let poison = Poison::default();
+        if threads == Threads::Callers {
+            let task = tokio::spawn(run_as_a_task(core, waiting, Arc::clone(&poison)));
+            return Ok((Self { jobs: Some(jobs), poison }, WriterEnd::Task(task)));
+        }
         let thread = std::thread::Builder::new().name("confirmd-store".to_owned());
         let thread_poison = Arc::clone(&poison);
         let thread = thread
             .spawn(move || run(core, waiting, &thread_poison))
             .map_err(|error| refused_by("starting the store's writer thread failed", error))?;
-        Ok((Self { jobs: Some(jobs), poison }, thread))
+        Ok((Self { jobs: Some(jobs), poison }, WriterEnd::Thread(thread)))
     }
 
     /// Runs `work` on the writer thread and answers once what it wrote is durable. If the future is dropped the work may
@@ -175,29 +184,72 @@ fn caught<T>(core: &mut Core, work: impl FnOnce(&mut Core) -> Result<T, StoreErr
     })
 }
 
+/// How the writer is waited for.
+#[derive(Debug)]
+pub(crate) enum WriterEnd {
+    Thread(std::thread::JoinHandle<()>),
+    Task(tokio::task::JoinHandle<()>),
+}
+
+impl WriterEnd {
+    /// Waits until the writer has let the files go. False if it ended badly.
+    pub(crate) async fn wait(self) -> bool {
+        match self {
+            Self::Thread(thread) => tokio::task::spawn_blocking(move || thread.join().is_ok()).await.unwrap_or(false),
+            Self::Task(task) => task.await.is_ok(),
+        }
+    }
+
+    /// Waits on this thread. A task can't be waited for so: it is dropped, with what it had not synced.
+    pub(crate) fn wait_blocking(self) {
+        match self {
+            // The thread catches its own panics.
+            Self::Thread(thread) => drop(thread.join()),
+            Self::Task(task) => task.abort(),
+        }
+    }
+}
+
 fn run(mut core: Core, mut waiting: mpsc::Receiver<Job>, poison: &Poison) {
-    // After a failure nothing is run any more; who still asks is told so by `poison`.
-    while !core.closing
-        && poison.get().is_none()
+    while goes_on(&core, poison)
         && let Some(job) = waiting.blocking_recv()
     {
-        let (answers, not_run) = run_group(&mut core, job, &mut waiting, poison);
-        let synced = std::panic::catch_unwind(AssertUnwindSafe(|| core.sync()));
-        let failure = match synced {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(with_causes(error.as_ref())),
-            Err(panic) => Some(panic_text(panic)),
-        };
-        if let Some(failure) = failure {
-            tracing::error!(error = %failure, "the state could not be written; it must be opened again");
-            let _ = poison.set(format!("writing to the state failed ({failure})"));
-        }
-        let healthy = poison.get().is_none();
-        answers.into_iter().for_each(|answer| answer(healthy));
-        // Who waits for one of these finds the reason in `poison`.
-        drop(not_run);
+        turn(&mut core, job, &mut waiting, poison);
     }
     finish(core, poison);
+}
+
+async fn run_as_a_task(mut core: Core, mut waiting: mpsc::Receiver<Job>, poison: Poison) {
+    while goes_on(&core, &poison)
+        && let Some(job) = waiting.recv().await
+    {
+        turn(&mut core, job, &mut waiting, &poison);
+    }
+    finish(core, &poison);
+}
+
+/// After a failure nothing is run any more; who still asks is told so by `poison`.
+fn goes_on(core: &Core, poison: &Poison) -> bool {
+    !core.closing && poison.get().is_none()
+}
+
+/// Runs a group, syncs once, answers everybody.
+fn turn(core: &mut Core, job: Job, waiting: &mut mpsc::Receiver<Job>, poison: &Poison) {
+    let (answers, not_run) = run_group(core, job, waiting, poison);
+    let synced = std::panic::catch_unwind(AssertUnwindSafe(|| core.sync()));
+    let failure = match synced {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(with_causes(error.as_ref())),
+        Err(panic) => Some(panic_text(panic)),
+    };
+    if let Some(failure) = failure {
+        tracing::error!(error = %failure, "the state could not be written; it must be opened again");
+        let _ = poison.set(format!("writing to the state failed ({failure})"));
+    }
+    let healthy = poison.get().is_none();
+    answers.into_iter().for_each(|answer| answer(healthy));
+    // Who waits for one of these finds the reason in `poison`.
+    drop(not_run);
 }
 
 /// Runs everything that waits now, up to a bound. After a failure nothing more is run.

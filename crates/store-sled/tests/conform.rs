@@ -94,7 +94,7 @@ impl Drop for Rig {
 }
 
 fn options(init: bool) -> OpenOptions {
-    OpenOptions { init, restored: false, cache_bytes: 8 << 20, clock: Arc::new(Still) }
+    OpenOptions { init, restored: false, cache_bytes: 8 << 20, clock: Arc::new(Still), ..OpenOptions::default() }
 }
 
 #[async_trait]

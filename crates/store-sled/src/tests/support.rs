@@ -18,7 +18,7 @@ impl Clock for HandClock {
 
 pub(crate) fn options(init: bool) -> OpenOptions {
     let clock = Arc::new(HandClock(AtomicU64::new(1_790_000_000_000)));
-    OpenOptions { init, restored: false, cache_bytes: 8 << 20, clock }
+    OpenOptions { init, restored: false, cache_bytes: 8 << 20, clock, ..OpenOptions::default() }
 }
 
 pub(crate) async fn open(path: &Path) -> Result<SledStore, StoreError> {
@@ -126,7 +126,7 @@ impl World {
 
     fn options(clock: &Arc<HandClock>) -> OpenOptions {
         let clock: Arc<HandClock> = Arc::clone(clock);
-        OpenOptions { init: true, restored: false, cache_bytes: 8 << 20, clock }
+        OpenOptions { init: true, restored: false, cache_bytes: 8 << 20, clock, ..OpenOptions::default() }
     }
 
     pub(crate) async fn reopen(mut self) -> Self {
