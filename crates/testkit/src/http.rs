@@ -1,4 +1,4 @@
-//! A loopback HTTP server that can be taken down and brought back on the same port.
+//! A loopback HTTP server that can be taken down and brought back on the same port, and what serves one connection.
 
 pub mod client;
 
@@ -11,7 +11,8 @@ use axum::http::Request;
 use axum::response::{IntoResponse, Response};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{Mutex, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 use tower::ServiceExt;
@@ -28,6 +29,11 @@ pub(crate) fn close_connection() -> Response {
     let mut response = ().into_response();
     response.extensions_mut().insert(CloseConnection);
     response
+}
+
+/// Whether an answer stands for a connection that is closed without one.
+pub fn closes_connection(response: &Response) -> bool {
+    response.extensions().get::<CloseConnection>().is_some()
 }
 
 /// An HTTP/1.1 server on 127.0.0.1. While it is stopped its port stays reserved and refuses
@@ -49,6 +55,8 @@ enum State {
     Down(TcpSocket),
     /// Only while changing over, or after a failed change.
     Gone,
+    /// Never on a socket: whoever holds the app serves it.
+    Detached,
 }
 
 impl LoopbackServer {
@@ -61,6 +69,17 @@ impl LoopbackServer {
         let address = socket.local_addr()?;
         let state = Mutex::new(listen(socket, app.clone())?);
         Ok(Self { address, app, state })
+    }
+
+    /// Serves nothing by itself: for whoever brings `app` to its callers without a socket.
+    pub fn detached(app: Router) -> Self {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        Self { address, app, state: Mutex::new(State::Detached) }
+    }
+
+    /// What it serves.
+    pub fn app(&self) -> Router {
+        self.app.clone()
     }
 
     /// Where it listens.
@@ -135,7 +154,8 @@ async fn accept_until(listener: TcpListener, app: Router, mut stopped: oneshot::
     connections.shutdown().await;
 }
 
-async fn serve(stream: TcpStream, app: Router) {
+/// Serves one connection, whatever it runs over, until it ends.
+pub async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, app: Router) {
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
         let app = app.clone();
         async move {
@@ -143,7 +163,7 @@ async fn serve(stream: TcpStream, app: Router) {
                 Ok(response) => response,
                 Err(never) => match never {},
             };
-            if response.extensions().get::<CloseConnection>().is_some() {
+            if closes_connection(&response) {
                 return Err(io::Error::other("closed on purpose"));
             }
             Ok(response)

@@ -50,6 +50,17 @@ pub(super) struct Node {
 }
 
 impl Node {
+    fn new(options: BitcoinOptions) -> io::Result<Arc<Self>> {
+        let chain = Chain::new(options.network, options.first_block_time, options.block_spacing_s);
+        Ok(Arc::new(Self {
+            dialect: options.dialect,
+            faults: Faults::default(),
+            credentials: Mutex::new(Credentials::new(&options.auth)?),
+            auth: options.auth,
+            chain: Mutex::new(chain),
+        }))
+    }
+
     pub(super) fn chain(&self) -> MutexGuard<'_, Chain> {
         self.chain.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -72,16 +83,24 @@ impl FakeBitcoin {
     /// # Errors
     /// When no port is free, or the cookie file can't be written.
     pub async fn start(options: BitcoinOptions) -> io::Result<Self> {
-        let chain = Chain::new(options.network, options.first_block_time, options.block_spacing_s);
-        let node = Arc::new(Node {
-            dialect: options.dialect,
-            faults: Faults::default(),
-            credentials: Mutex::new(Credentials::new(&options.auth)?),
-            auth: options.auth,
-            chain: Mutex::new(chain),
-        });
+        let node = Node::new(options)?;
         let server = LoopbackServer::start(json_rpc::router(Arc::clone(&node))).await?;
         Ok(Self { node, server: Arc::new(server) })
+    }
+
+    /// A node without a socket: whoever calls it brings its requests to [`app`](Self::app).
+    ///
+    /// # Errors
+    /// When the cookie file can't be written.
+    pub fn detached(options: BitcoinOptions) -> io::Result<Self> {
+        let node = Node::new(options)?;
+        let server = LoopbackServer::detached(json_rpc::router(Arc::clone(&node)));
+        Ok(Self { node, server: Arc::new(server) })
+    }
+
+    /// What answers its requests.
+    pub fn app(&self) -> axum::Router {
+        self.server.app()
     }
 
     /// `http://127.0.0.1:port`, for JSON-RPC (any path) and REST (`/rest/...`).

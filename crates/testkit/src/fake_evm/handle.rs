@@ -42,6 +42,12 @@ pub(super) struct Node {
 }
 
 impl Node {
+    fn new(options: EvmOptions) -> Arc<Self> {
+        let EvmOptions { chain_id, genesis_salt, first_block_time, block_spacing_s } = options;
+        let chain = Chain::new(chain_id, genesis_salt, first_block_time, block_spacing_s);
+        Arc::new(Self { faults: Faults::default(), chain: Mutex::new(chain) })
+    }
+
     pub(super) fn chain(&self) -> MutexGuard<'_, Chain> {
         self.chain.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -61,11 +67,21 @@ impl FakeEvm {
     /// # Errors
     /// When no port is free.
     pub async fn start(options: EvmOptions) -> io::Result<Self> {
-        let EvmOptions { chain_id, genesis_salt, first_block_time, block_spacing_s } = options;
-        let chain = Chain::new(chain_id, genesis_salt, first_block_time, block_spacing_s);
-        let node = Arc::new(Node { faults: Faults::default(), chain: Mutex::new(chain) });
+        let node = Node::new(options);
         let server = LoopbackServer::start(json_rpc::router(Arc::clone(&node))).await?;
         Ok(Self { node, server: Arc::new(server) })
+    }
+
+    /// A node without a socket: whoever calls it brings its requests to [`app`](Self::app).
+    pub fn detached(options: EvmOptions) -> Self {
+        let node = Node::new(options);
+        let server = LoopbackServer::detached(json_rpc::router(Arc::clone(&node)));
+        Self { node, server: Arc::new(server) }
+    }
+
+    /// What answers its requests.
+    pub fn app(&self) -> axum::Router {
+        self.server.app()
     }
 
     /// `http://127.0.0.1:port`; every path is served.

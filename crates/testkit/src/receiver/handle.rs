@@ -127,18 +127,24 @@ impl Receiver {
     /// # Errors
     /// When a secret has not the form `whsec_` + base64, or no port is free.
     pub async fn start(options: ReceiverOptions) -> io::Result<Self> {
-        let keys = options.secrets.iter().map(|secret| {
-            Key::parse(secret).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "a secret is not whsec_ + base64"))
-        });
-        let shared = Arc::new(Shared {
-            keys: keys.collect::<io::Result<_>>()?,
-            now: options.now,
-            books: Mutex::default(),
-            changed: watch::Sender::new(0),
-            flooded: Arc::default(),
-        });
-        let app = Router::new().fallback(receive).with_state(Arc::clone(&shared));
-        Ok(Self { shared, server: Arc::new(LoopbackServer::start(app).await?) })
+        let shared = Shared::new(options)?;
+        let server = LoopbackServer::start(router(&shared)).await?;
+        Ok(Self { shared, server: Arc::new(server) })
+    }
+
+    /// A receiver without a socket: whoever calls it brings its requests to [`app`](Self::app).
+    ///
+    /// # Errors
+    /// When a secret has not the form `whsec_` + base64.
+    pub fn detached(options: ReceiverOptions) -> io::Result<Self> {
+        let shared = Shared::new(options)?;
+        let server = LoopbackServer::detached(router(&shared));
+        Ok(Self { shared, server: Arc::new(server) })
+    }
+
+    /// What answers its requests.
+    pub fn app(&self) -> Router {
+        self.server.app()
     }
 
     /// `http://127.0.0.1:port/hooks`; every path is served.
@@ -216,7 +222,24 @@ impl Receiver {
     }
 }
 
+fn router(shared: &Arc<Shared>) -> Router {
+    Router::new().fallback(receive).with_state(Arc::clone(shared))
+}
+
 impl Shared {
+    fn new(options: ReceiverOptions) -> io::Result<Arc<Self>> {
+        let keys = options.secrets.iter().map(|secret| {
+            Key::parse(secret).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "a secret is not whsec_ + base64"))
+        });
+        Ok(Arc::new(Self {
+            keys: keys.collect::<io::Result<_>>()?,
+            now: options.now,
+            books: Mutex::default(),
+            changed: watch::Sender::new(0),
+            flooded: Arc::default(),
+        }))
+    }
+
     fn books(&self) -> MutexGuard<'_, Books> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
