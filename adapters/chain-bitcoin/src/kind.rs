@@ -2,6 +2,7 @@
 
 use crate::source::BitcoinSource;
 use confirmd_core::{ChainContext, ChainKind, ChainSource, ConfigError, parse_table};
+use confirmd_rpc::{RpcClient, RpcClientBuilder};
 use std::sync::Arc;
 
 /// `kind = "bitcoin"`: Bitcoin and Litecoin, their test networks included.
@@ -25,7 +26,15 @@ limits = { requests_per_second = 50, attempts = 5, deadline = "30s" }
 "#;
 
 fn build(context: ChainContext, table: toml::Table) -> Result<Arc<dyn ChainSource>, ConfigError> {
-    Ok(Arc::new(BitcoinSource::new(context, parse_table(table)?)?))
+    build_over(RpcClient::builder(), context, table)
+}
+
+/// As the kind builds it, over another transport: for simulations.
+///
+/// # Errors
+/// As of the kind.
+pub fn build_over(rpc: RpcClientBuilder, context: ChainContext, table: toml::Table) -> Result<Arc<dyn ChainSource>, ConfigError> {
+    Ok(Arc::new(BitcoinSource::new(context, parse_table(table)?, rpc)?))
 }
 
 #[cfg(test)]

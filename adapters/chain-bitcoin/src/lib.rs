@@ -31,7 +31,7 @@ pub use block::Block;
 pub use decode_error::DecodeError;
 pub use destination::Destination;
 pub use extension::ExtensionBlock;
-pub use kind::KIND;
+pub use kind::{KIND, build_over};
 pub use matching::transfers_in;
 pub use network::{Base58Versions, Checkpoint, NETWORKS, Network};
 pub use source::BitcoinSource;

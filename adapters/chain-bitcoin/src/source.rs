@@ -14,7 +14,7 @@ use confirmd_core::{
     Address, AddressError, Asset, AssetId, BlockHeader, BlockRef, ChainContext, ChainId, ChainProfile, ChainSource, ConfigError,
     EndpointStatus, FinalityTag, Height, SourceError, Timestamp, Transfer, WatchSet,
 };
-use confirmd_rpc::RpcClient;
+use confirmd_rpc::RpcClientBuilder;
 use futures::{StreamExt, TryStreamExt, stream};
 use std::collections::HashSet;
 use std::num::NonZeroU64;
@@ -35,10 +35,10 @@ pub struct BitcoinSource {
 
 impl BitcoinSource {
     /// Reads secrets, connects to nothing.
-    pub(crate) fn new(context: ChainContext, config: BitcoinConfig) -> Result<Self, ConfigError> {
+    pub(crate) fn new(context: ChainContext, config: BitcoinConfig, rpc: RpcClientBuilder) -> Result<Self, ConfigError> {
         let network = config.network;
         check_requirements(&context, network)?;
-        let rpc = RpcClient::new(&config.rpc, &config.limits)?;
+        let rpc = rpc.build(&config.rpc, &config.limits)?;
         let coin = network.coin();
         let asset = Asset { id: coin.clone(), symbol: network.symbol.to_owned(), decimals: DECIMALS };
         let profile = ChainProfile {

@@ -1,7 +1,7 @@
 //! Blocks as nodes give them: only what we need, so that unknown transaction types and fields of other networks don't matter.
 
-use crate::quantity::Quantity;
-use alloy::primitives::{Address, B256, Bloom, U256, b256};
+use crate::quantity::{Quantity, Wei};
+use alloy::primitives::{Address, B256, Bloom, b256};
 use confirmd_core::{BlockHash, BlockHeader, BlockRef, Height, Timestamp};
 use serde::de::{IgnoredAny, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -18,7 +18,6 @@ pub(crate) struct Block<T> {
     pub(crate) timestamp: Quantity,
     #[serde(default, deserialize_with = "bloom")]
     pub(crate) logs_bloom: Option<Bloom>,
-    #[serde(default = "Vec::new")]
     pub(crate) transactions: Vec<T>,
     #[serde(default)]
     pub(crate) transactions_root: Option<B256>,
@@ -39,7 +38,7 @@ pub(crate) struct Transaction {
     #[serde(default)]
     pub(crate) to: Option<Address>,
     #[serde(default)]
-    pub(crate) value: Option<U256>,
+    pub(crate) value: Option<Wei>,
     #[serde(default)]
     pub(crate) block_hash: Option<B256>,
     #[serde(default)]
@@ -48,7 +47,7 @@ pub(crate) struct Transaction {
     pub(crate) kind: Option<Quantity>,
     /// OP stack: wei made for the sender before the value moves.
     #[serde(default)]
-    pub(crate) mint: Option<U256>,
+    pub(crate) mint: Option<Wei>,
 }
 
 /// EIP-4895. The amount is in Gwei.
@@ -62,6 +61,29 @@ pub(crate) struct Withdrawal {
 
 /// The root of a block without transactions: keccak256 of the RLP of an empty string.
 const EMPTY_ROOT: B256 = b256!("56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421");
+
+/// The highest type of Ethereum's own transactions, all of which have a value. Networks' own types may leave it out.
+const ETHEREUM_TYPE_MAX: u64 = 4;
+
+impl Block<Transaction> {
+    /// What is wrong with its list of transactions, if anything is: it is empty although the block says that it has some,
+    /// belongs elsewhere, stands in another order, or lacks what tells a payment.
+    pub(crate) fn list_problem(&self) -> Option<String> {
+        if self.lacks_its_transactions() {
+            return Some("came without the transactions that its root is of".to_owned());
+        }
+        for (position, tx) in (0u64..).zip(&self.transactions) {
+            let elsewhere = tx.block_hash.is_some_and(|hash| hash != self.hash);
+            if elsewhere || tx.transaction_index.is_some_and(|index| index.0 != position) {
+                return Some(format!("lists {} at position {position}, which says otherwise itself", tx.hash));
+            }
+            if tx.value.is_none() && tx.kind.is_none_or(|kind| kind.0 <= ETHEREUM_TYPE_MAX) {
+                return Some(format!("lists {} at position {position} without a value", tx.hash));
+            }
+        }
+        None
+    }
+}
 
 impl<T> Block<T> {
     /// Whether the list of transactions is empty although the block says that it has some. A root of zeros says nothing:
@@ -117,6 +139,7 @@ fn bloom<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bloom>, D:
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use super::*;
+    use alloy::primitives::U256;
     use serde_json::json;
 
     #[test]
@@ -134,7 +157,7 @@ mod tests {
         .unwrap();
         assert_eq!(block.block_ref().hash.as_str(), format!("0x{}", "ab".repeat(32)));
         assert_eq!(block.logs_bloom, None);
-        assert_eq!(block.transactions[0].mint, Some(U256::from(5)));
+        assert_eq!(block.transactions[0].mint, Some(Wei(U256::from(5))));
         assert_eq!(block.transactions[1].value, None);
         assert_eq!(block.header().time, Some(Timestamp::from_seconds(100)));
     }

@@ -45,17 +45,8 @@ impl Entry for IgnoredAny {
 
 impl Entry for Transaction {
     fn reduce(block: Block<Self>, keep: Keep<'_>) -> Result<Sealed, SourceError> {
-        if block.lacks_its_transactions() {
-            let text = format!("block {} came without the transactions that its root is of", block.block_ref());
-            return Err(SourceError::transient(text));
-        }
-        for (position, tx) in (0u64..).zip(&block.transactions) {
-            let elsewhere = tx.block_hash.is_some_and(|hash| hash != block.hash);
-            if elsewhere || tx.transaction_index.is_some_and(|index| index.0 != position) {
-                let text =
-                    format!("block {} lists {} at position {position}, which says otherwise itself", block.block_ref(), tx.hash);
-                return Err(SourceError::transient(text));
-            }
+        if let Some(problem) = block.list_problem() {
+            return Err(SourceError::transient(format!("block {} {problem}", block.block_ref())));
         }
         let hashes = block.transactions.iter().map(|tx| tx.hash).collect();
         let natives = block.transactions.iter().filter(|tx| keep(tx)).cloned().collect();

@@ -37,9 +37,16 @@ impl BlockEvidence {
         let block: Block<Transaction> = serde_json::from_str(block).map_err(wrong)?;
         let receipts: Vec<Receipt> = serde_json::from_str(receipts).map_err(wrong)?;
         let traces = traces.map(|text| serde_json::from_str(text).map_err(wrong)).transpose()?;
-        let ours = |receipt: &Receipt| receipt.block_hash == block.hash;
-        if receipts.len() != block.transactions.len() || !receipts.iter().all(ours) {
-            return Err(EvidenceError("its receipts are not those of its transactions".into()));
+        if let Some(problem) = block.list_problem() {
+            return Err(EvidenceError(format!("it {problem}")));
+        }
+        let each = (0u64..).zip(&receipts).zip(&block.transactions);
+        let ours = |((position, receipt), tx): ((u64, &Receipt), &Transaction)| {
+            let here = receipt.block_hash == block.hash && receipt.block_number == block.number;
+            here && receipt.transaction_hash == tx.hash && receipt.transaction_index.0 == position
+        };
+        if receipts.len() != block.transactions.len() || !each.into_iter().all(ours) {
+            return Err(EvidenceError("its receipts are not those of its transactions, one for each, in order".into()));
         }
         Ok(Self { block, receipts, traces })
     }

@@ -1,5 +1,6 @@
 //! Frames of a call trace, in call order.
 
+use crate::quantity::Wei;
 use alloy::primitives::{Address, U256};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -7,6 +8,10 @@ use std::borrow::Cow;
 
 /// Internal payments of one transaction are numbered from here.
 pub(crate) const FIRST_INTERNAL_INDEX: u32 = 1_000_000_000;
+
+/// Frames within one another: the EVM refuses the 1,025th call, which tracers show all the same. Each level is read once more
+/// than the one above it, so what nests without end would take time without end.
+const DEPTH_MAX: usize = 1_100;
 
 #[derive(Debug, Deserialize)]
 struct Frame<'a> {
@@ -17,7 +22,7 @@ struct Frame<'a> {
     #[serde(default)]
     to: Option<Address>,
     #[serde(default)]
-    value: Option<U256>,
+    value: Option<Wei>,
     #[serde(default, borrow)]
     error: Option<Cow<'a, str>>,
     /// Kept as text: calls nest up to 1024 deep, more than a recursive parser may.
@@ -54,19 +59,22 @@ pub(crate) fn internal_payments(top: &RawValue) -> Result<Vec<InternalPayment>, 
     if top.failed() {
         return Ok(payments);
     }
-    let mut waiting: Vec<&RawValue> = top.calls.into_iter().rev().collect();
-    while let Some(text) = waiting.pop() {
+    let mut waiting: Vec<(usize, &RawValue)> = top.calls.into_iter().rev().map(|call| (1, call)).collect();
+    while let Some((depth, text)) = waiting.pop() {
+        if depth > DEPTH_MAX {
+            return Err(serde::de::Error::custom("calls nest deeper than the EVM allows"));
+        }
         let frame: Frame<'_> = serde_json::from_str(text.get())?;
         if frame.failed() {
             continue;
         }
-        let wei = frame.value.unwrap_or_default();
+        let wei = frame.value.unwrap_or_default().0;
         if frame.moves_value() && !wei.is_zero() {
             let count = u32::try_from(payments.len()).ok().and_then(|n| FIRST_INTERNAL_INDEX.checked_add(n));
             let index = count.ok_or_else(|| serde::de::Error::custom("more internal payments than a block has gas for"))?;
             payments.push(InternalPayment { index, from: frame.from, to: frame.to, wei });
         }
-        waiting.extend(frame.calls.into_iter().rev());
+        waiting.extend(frame.calls.into_iter().rev().map(|call| (depth.saturating_add(1), call)));
     }
     Ok(payments)
 }
@@ -124,5 +132,12 @@ mod tests {
         let text = format!("{}{deepest}{}", open.repeat(1024), "]}".repeat(1024));
         let raw = RawValue::from_string(text).unwrap();
         assert_eq!(internal_payments(&raw).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn frames_nested_deeper_than_the_evm_allows_are_refused() {
+        let text = format!("{}{}", r#"{"type":"CALL","calls":["#.repeat(100_000), "]}".repeat(100_000));
+        let raw = RawValue::from_string(text).unwrap();
+        assert!(internal_payments(&raw).unwrap_err().to_string().contains("deeper"));
     }
 }

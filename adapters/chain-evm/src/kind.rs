@@ -3,6 +3,7 @@
 use crate::config::Settings;
 use crate::source::EvmSource;
 use confirmd_core::{ChainContext, ChainKind, ChainSource, ConfigError};
+use confirmd_rpc::{RpcClient, RpcClientBuilder};
 use std::sync::Arc;
 
 /// `kind = "evm"`.
@@ -43,6 +44,14 @@ withdrawals = false
 "#;
 
 fn build(context: ChainContext, table: toml::Table) -> Result<Arc<dyn ChainSource>, ConfigError> {
+    build_over(RpcClient::builder(), context, table)
+}
+
+/// As the kind builds it, over another transport: for simulations.
+///
+/// # Errors
+/// As of the kind.
+pub fn build_over(rpc: RpcClientBuilder, context: ChainContext, table: toml::Table) -> Result<Arc<dyn ChainSource>, ConfigError> {
     let settings = Settings::parse(&context, table)?;
-    Ok(Arc::new(EvmSource::new(context, settings)?))
+    Ok(Arc::new(EvmSource::new(context, settings, rpc)?))
 }

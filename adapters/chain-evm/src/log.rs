@@ -10,7 +10,6 @@ use serde::Deserialize;
 pub(crate) struct Log {
     pub(crate) address: Address,
     pub(crate) topics: Vec<B256>,
-    #[serde(default)]
     pub(crate) data: Bytes,
     #[serde(default)]
     pub(crate) block_number: Option<Quantity>,

@@ -19,9 +19,9 @@ impl NativePayment {
     /// None for contract creations, zero values, and accounts that pay themselves: their balance does not grow.
     /// Coin bridged by an account to itself is new to the chain, and counts.
     pub(crate) fn read(tx: &Transaction) -> Option<Self> {
-        let amount = Amount::from(tx.value?);
+        let amount = Amount::from(tx.value?.0);
         let to = tx.to?;
-        let bridged = tx.mint.is_some_and(|mint| !mint.is_zero()) || tx.kind.is_some_and(|kind| kind.0 == ARBITRUM_DEPOSIT);
+        let bridged = tx.mint.is_some_and(|mint| !mint.0.is_zero()) || tx.kind.is_some_and(|kind| kind.0 == ARBITRUM_DEPOSIT);
         let to_itself = tx.from == Some(to) && !bridged;
         (!amount.is_zero() && !to_itself).then_some(Self { from: tx.from, to, amount })
     }
@@ -31,7 +31,7 @@ impl NativePayment {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::quantity::Quantity;
+    use crate::quantity::{Quantity, Wei};
     use alloy::primitives::{B256, U256};
 
     fn tx() -> Transaction {
@@ -39,7 +39,7 @@ mod tests {
             hash: B256::ZERO,
             from: Some(Address::repeat_byte(1)),
             to: Some(Address::repeat_byte(2)),
-            value: Some(U256::from(5)),
+            value: Some(Wei(U256::from(5))),
             block_hash: None,
             transaction_index: None,
             kind: Some(Quantity(2)),
@@ -51,7 +51,7 @@ mod tests {
     fn creations_and_zero_values_pay_nobody() {
         assert!(NativePayment::read(&tx()).is_some());
         assert_eq!(NativePayment::read(&Transaction { to: None, ..tx() }), None);
-        assert_eq!(NativePayment::read(&Transaction { value: Some(U256::ZERO), ..tx() }), None);
+        assert_eq!(NativePayment::read(&Transaction { value: Some(Wei(U256::ZERO)), ..tx() }), None);
         assert_eq!(NativePayment::read(&Transaction { value: None, ..tx() }), None);
     }
 
@@ -60,14 +60,15 @@ mod tests {
         let own = Transaction { from: tx().to, ..tx() };
         assert_eq!(NativePayment::read(&own), None);
         assert!(
-            NativePayment::read(&Transaction { mint: Some(U256::from(5)), kind: Some(Quantity(0x7e)), ..own.clone() }).is_some()
+            NativePayment::read(&Transaction { mint: Some(Wei(U256::from(5))), kind: Some(Quantity(0x7e)), ..own.clone() })
+                .is_some()
         );
         assert!(NativePayment::read(&Transaction { kind: Some(Quantity(0x64)), ..own }).is_some());
     }
 
     #[test]
     fn s16_native_amounts_of_256_bits_are_exact() {
-        let most = NativePayment::read(&Transaction { value: Some(U256::MAX), ..tx() }).unwrap();
+        let most = NativePayment::read(&Transaction { value: Some(Wei(U256::MAX)), ..tx() }).unwrap();
         assert_eq!(most.amount, Amount::MAX);
     }
 }

@@ -157,6 +157,12 @@ fn token_credits(receipt: &Receipt, plan: &Plan, watch: &WatchSet, credits: &mut
         return Ok(());
     }
     for (output_index, log) in (FIRST_LOG_INDEX..).zip(&receipt.logs) {
+        let elsewhere = log.transaction_hash.is_some_and(|tx| tx != receipt.transaction_hash)
+            || log.block_hash.is_some_and(|block| block != receipt.block_hash);
+        if elsewhere {
+            let text = format!("the receipt of {} holds a log that says it is another transaction's", receipt.transaction_hash);
+            return Err(SourceError::transient(text));
+        }
         let Some(asset) = plan.tokens.get(&log.address) else { continue };
         let Some(payment) = TokenPayment::read(log).filter(|payment| payment.from != payment.to) else { continue };
         let Some(entry) = watched(watch, payment.to) else { continue };

@@ -3,7 +3,8 @@
 use crate::log::Log;
 use crate::quantity::Quantity;
 use alloy::primitives::B256;
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 
 /// A receipt of any transaction type.
 #[derive(Debug, Clone, Deserialize)]
@@ -14,9 +15,17 @@ pub(crate) struct Receipt {
     pub(crate) block_hash: B256,
     pub(crate) block_number: Quantity,
     /// Missing before Byzantium, where `root` stands instead.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "status")]
     pub(crate) status: Option<Quantity>,
     pub(crate) logs: Vec<Log>,
+}
+
+/// 0 or 1: another number would be a guess about money.
+fn status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Quantity>, D::Error> {
+    match Option::<Quantity>::deserialize(deserializer)? {
+        Some(Quantity(other)) if other > 1 => Err(D::Error::custom(format!("the status {other} is neither 0 nor 1"))),
+        status => Ok(status),
+    }
 }
 
 /// How a transaction ended.

@@ -15,7 +15,7 @@ use confirmd_core::{
     Address, AddressError, BlockHeader, BlockRef, ChainContext, ChainId, ChainProfile, ChainSource, Clock, ConfigError,
     EndpointStatus, FinalityTag, Height, SourceError, SystemClock, Transfer, WatchSet,
 };
-use confirmd_rpc::RpcError;
+use confirmd_rpc::{RpcClientBuilder, RpcError};
 use serde_json::json;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,9 +43,9 @@ pub struct EvmSource {
 }
 
 impl EvmSource {
-    pub(crate) fn new(context: ChainContext, settings: Settings) -> Result<Self, ConfigError> {
+    pub(crate) fn new(context: ChainContext, settings: Settings, rpc: RpcClientBuilder) -> Result<Self, ConfigError> {
         let config = &settings.config;
-        let node = Node::new(&config.rpc, &config.limits)?;
+        let node = Node::new(rpc, &config.rpc, &config.limits)?;
         let profile = ChainProfile {
             chain: settings.chain.clone(),
             name: context.name,

@@ -59,6 +59,7 @@ impl Span<'_> {
         }
         let blocks = self.blocks().await?;
         let logs = self.logs(&blocks).await?;
+        let told = told(&logs)?;
         let mut found = self.found(&blocks, logs);
         self.read_traces(&blocks, &mut found).await?;
         self.read_receipts(&mut found).await?;
@@ -78,7 +79,27 @@ impl Span<'_> {
             };
             transfers.extend(reading.transfers(self.plan, self.watch)?);
         }
+        self.check_told(&told, &transfers)?;
         Ok(transfers)
+    }
+
+    /// What a node's logs tell, its receipts must tell, too: one of the two is wrong otherwise, and nobody knows which.
+    fn check_told(&self, told: &[(B256, TokenPayment)], transfers: &[Transfer]) -> Result<(), SourceError> {
+        let said = |transfer: &Transfer| {
+            let payment = &transfer.payment;
+            (transfer.key.tx_id.as_str().to_owned(), payment.asset.clone(), payment.address.bytes().to_vec(), payment.amount)
+        };
+        let found: HashSet<_> = transfers.iter().map(said).collect();
+        for (tx, payment) in told {
+            let Some(asset) = self.plan.tokens.get(&payment.token) else { continue };
+            if !found.contains(&(tx.to_string(), asset.clone(), payment.to.to_vec(), payment.amount)) {
+                return Err(SourceError::transient(format!(
+                    "eth_getLogs tells of a transfer of {} in {tx}, whose receipt does not hold it; check the node's health",
+                    payment.token
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Blocks along their links: whole ones where native payments count, headers near the tip, none far below it.
@@ -233,6 +254,18 @@ impl Span<'_> {
         }
         Ok(())
     }
+}
+
+/// Each log's transaction and payment. A log that does not name its transaction and block can't be looked up, and is not dropped.
+fn told(logs: &[Log]) -> Result<Vec<(B256, TokenPayment)>, SourceError> {
+    let mut told = Vec::with_capacity(logs.len());
+    for log in logs {
+        let (Some(tx), Some(_), Some(_)) = (log.transaction_hash, log.block_number, log.block_hash) else {
+            return Err(SourceError::transient("a log of a watched transfer does not name its transaction and block"));
+        };
+        told.extend(TokenPayment::read(log).map(|payment| (tx, payment)));
+    }
+    Ok(told)
 }
 
 impl Found {

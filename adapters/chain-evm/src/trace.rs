@@ -2,20 +2,45 @@
 
 use crate::frame::{InternalPayment, internal_payments};
 use alloy::primitives::B256;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 /// One transaction's entry in the answer of `debug_traceBlockByHash`.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(try_from = "Written")]
 pub(crate) struct TraceEntry {
     /// Older tracers leave it out.
-    #[serde(default)]
     pub(crate) tx_hash: Option<B256>,
-    #[serde(default)]
     pub(crate) result: Option<Box<RawValue>>,
-    #[serde(default)]
     pub(crate) error: Option<Box<RawValue>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Written {
+    #[serde(default)]
+    tx_hash: Option<B256>,
+    #[serde(default, deserialize_with = "present")]
+    result: Option<Box<RawValue>>,
+    #[serde(default, deserialize_with = "present")]
+    error: Option<Box<RawValue>>,
+}
+
+/// Keeps "absent" and "null" apart.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::deserialize(deserializer).map(Some)
+}
+
+impl TryFrom<Written> for TraceEntry {
+    type Error = &'static str;
+    /// An entry that is no trace is refused while it is read: a list of many empty ones would take far more memory than it is long.
+    fn try_from(written: Written) -> Result<Self, &'static str> {
+        if written.result.is_none() && written.error.is_none() {
+            return Err("a trace with neither a result nor an error");
+        }
+        let said = |text: &Box<RawValue>| text.get() != "null";
+        Ok(Self { tx_hash: written.tx_hash, result: written.result.filter(said), error: written.error.filter(said) })
+    }
 }
 
 /// The internal payments of one transaction.
