@@ -13,3 +13,4 @@ mod run;
 mod stop;
 
 pub use cli::run;
+pub use run::{Embedded, EmbeddedOptions};

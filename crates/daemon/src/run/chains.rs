@@ -64,6 +64,7 @@ impl Supervised {
             };
             tracing::error!(chain = %self.slot.name, error = why, "the watcher failed and is started again from the state on disk");
             tokio::select! {
+                biased;
                 () = self.stop.stopped() => return,
                 () = tokio::time::sleep(AGAIN_AFTER) => {}
             }

@@ -98,6 +98,7 @@ async fn supervise(name: String, pump: impl Fn() -> Pump, stop: Stop) {
         };
         tracing::error!(sink = name, error = why, "the pump failed and is started again; nothing is lost");
         tokio::select! {
+            biased;
             () = stop.stopped() => return,
             () = tokio::time::sleep(AGAIN_AFTER) => {}
         }

@@ -2,6 +2,7 @@
 
 mod chains;
 mod consumers;
+mod embedded;
 mod logs;
 mod progress;
 mod prune;
@@ -9,6 +10,7 @@ mod signals;
 mod state;
 mod tasks;
 
+pub use embedded::{Embedded, EmbeddedOptions};
 pub(crate) use state::{open as open_state, until_free_or_answering};
 
 use crate::cli::RunArgs;
@@ -98,36 +100,50 @@ pub(crate) async fn start(config: &Config, args: &RunArgs, stop: Stop, bars: &Mu
         tracing::info!(epoch = confirmd_core::StateStore::epoch(store.as_ref()).0, "the restored state has a new epoch");
     }
     let stores = Stores::of(store.clone());
-    state_problems(config, &stores).await?;
-    consumers::check_sinks(config).await?;
+    can_start(config, &stores).await?;
     let bound = server::bind(config.file.api.listen).await.map_err(|error| anyhow::anyhow!("api.listen: {error}"))?;
-    for sink in &config.sinks {
-        let registered = stores.outbox.register(&sink.spec).await;
-        registered.with_context(|| format!("sinks.{}", sink.name()))?;
-    }
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let operator = Arc::new(LocalOperator {
-        chains: Chains::new(&config.chains),
-        kinds: config.sinks.iter().map(|sink| (sink.name().clone(), sink.kind)).collect(),
-        wake: Arc::new(Notify::new()),
-        state_path: state_path.clone(),
-        started_at: Some(clock.now()),
-        stop: stop.clone(),
-        stores,
-        clock,
-    });
+    let operator = operator(config, stores, Arc::new(SystemClock), stop.clone()).await?;
     let mut tasks = Tasks::new(stop);
     let instance = serve(bound, operator.clone(), &state_path, &mut tasks)?;
     // Before anything has a line of its own to say.
     tracing::info!(version = crate::cli::VERSION, api = %instance.address, state = %state_path.display(),
         chains = config.chains.len(), sinks = config.sinks.len(), "confirmd runs");
-    chains::spawn(config, &operator, &mut tasks);
-    consumers::spawn(config, &operator, &mut tasks);
-    prune::spawn(config.file.state.history.0, &operator, &mut tasks);
+    spawn_parts(config, &operator, &mut tasks);
     if !args.no_progress {
         progress::spawn(&operator, bars, &mut tasks);
     }
     Ok(Started { tasks, instance, store })
+}
+
+/// What must hold before anything starts.
+async fn can_start(config: &Config, stores: &Stores) -> anyhow::Result<()> {
+    state_problems(config, stores).await?;
+    consumers::check_sinks(config).await
+}
+
+/// Makes the consumers known, and whoever carries out an operator's orders.
+async fn operator(config: &Config, stores: Stores, clock: Arc<dyn Clock>, stop: Stop) -> anyhow::Result<Arc<LocalOperator>> {
+    for sink in &config.sinks {
+        let registered = stores.outbox.register(&sink.spec).await;
+        registered.with_context(|| format!("sinks.{}", sink.name()))?;
+    }
+    Ok(Arc::new(LocalOperator {
+        chains: Chains::new(&config.chains),
+        kinds: config.sinks.iter().map(|sink| (sink.name().clone(), sink.kind)).collect(),
+        wake: Arc::new(Notify::new()),
+        state_path: config.file.state.path.clone(),
+        started_at: Some(clock.now()),
+        stop,
+        stores,
+        clock,
+    }))
+}
+
+/// Starts everything that watches, delivers and forgets.
+fn spawn_parts(config: &Config, operator: &Arc<LocalOperator>, tasks: &mut Tasks) {
+    chains::spawn(config, operator, tasks);
+    consumers::spawn(config, operator, tasks);
+    prune::spawn(config.file.state.history.0, operator, tasks);
 }
 
 fn serve(bound: Bound, operator: Arc<LocalOperator>, state: &Path, tasks: &mut Tasks) -> anyhow::Result<InstanceAddress> {

@@ -16,6 +16,7 @@ pub(super) fn spawn(history: Duration, operator: &Arc<LocalOperator>, tasks: &mu
         let mut wait = FIRST;
         loop {
             tokio::select! {
+                biased;
                 () = stop.stopped() => return,
                 () = tokio::time::sleep(wait) => wait = EVERY,
             }

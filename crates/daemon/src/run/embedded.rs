@@ -1,0 +1,76 @@
+//! An instance inside another program: everything that `confirmd run` composes, without what belongs to a process of its own
+//! (signals, logging, the control API's socket, progress bars).
+
+use super::{STOP_LIMIT, Tasks, can_start, operator, spawn_parts};
+use crate::config::Config;
+use crate::operator::{LocalOperator, Stores};
+use crate::stop::Stop;
+use anyhow::Context as _;
+use confirmd_api::Operator;
+use confirmd_core::{Clock, SystemClock};
+use confirmd_store_sled::{OpenOptions, SledStore};
+use std::sync::Arc;
+
+/// How an embedded instance is started.
+#[derive(Debug, Clone)]
+pub struct EmbeddedOptions {
+    /// How the state is opened.
+    pub store: OpenOptions,
+    /// Where times in records and due times come from.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for EmbeddedOptions {
+    fn default() -> Self {
+        Self { store: OpenOptions::default(), clock: Arc::new(SystemClock) }
+    }
+}
+
+/// A running instance. Dropping it ends everything where it stands, which is as safe as a crash.
+#[derive(Debug)]
+pub struct Embedded {
+    tasks: Tasks,
+    operator: Arc<LocalOperator>,
+    store: Arc<SledStore>,
+    stop: Stop,
+}
+
+impl Embedded {
+    /// Opens the state that the configuration names, checks what must hold, and starts every part. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// What would keep `confirmd run` from starting, in the same words.
+    pub async fn start(config: &Config, options: EmbeddedOptions) -> anyhow::Result<Self> {
+        let store = SledStore::open(&config.file.state.path, options.store).await;
+        let store = Arc::new(store.context("the state can't be opened (state.path)")?);
+        let stores = Stores::of(store.clone());
+        can_start(config, &stores).await?;
+        let stop = Stop::new();
+        let operator = operator(config, stores, options.clock, stop.clone()).await?;
+        let mut tasks = Tasks::new(stop.clone());
+        spawn_parts(config, &operator, &mut tasks);
+        Ok(Self { tasks, operator, store, stop })
+    }
+
+    /// Asks and orders as the control API does.
+    pub fn operator(&self) -> Arc<dyn Operator> {
+        self.operator.clone()
+    }
+
+    /// Returns when the instance has stopped by itself: the reason.
+    pub async fn failed(&self) -> String {
+        self.stop.stopped().await;
+        self.stop.failure().unwrap_or_default()
+    }
+
+    /// Stops in order, and lets the state go. Returns the names of parts that did not stop in time and were dropped.
+    ///
+    /// # Errors
+    /// When the state could not be closed in order; nothing is lost.
+    pub async fn end(self) -> anyhow::Result<Vec<String>> {
+        self.stop.now();
+        let late = self.tasks.end(STOP_LIMIT).await;
+        self.store.close().await.context("the store did not close in order; nothing is lost")?;
+        Ok(late)
+    }
+}
