@@ -11,6 +11,7 @@ pub fn registry() -> Registry {
         .with_sink(confirmd_sink_stdout::KIND)
         .with_sink(confirmd_sink_file::KIND)
         .with_sink(confirmd_sink_webhook::KIND)
+        .with_forged_sink(confirmd_sink_webhook::KIND.name, confirmd_sink_webhook::build_forged)
 }
 
 #[cfg(test)]

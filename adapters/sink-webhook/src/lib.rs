@@ -60,7 +60,7 @@ pub use cidr::Cidr;
 pub use config::{UrlSource, WebhookConfig};
 pub use sink::WebhookSink;
 
-use confirmd_core::{ConfigError, Sink, SinkContext, SinkKind, SystemClock, parse_table};
+use confirmd_core::{ConfigError, Forgery, Sink, SinkContext, SinkKind, SystemClock, parse_table};
 use std::sync::Arc;
 
 /// The kind `webhook`.
@@ -83,4 +83,13 @@ secret = { env = "LEDGER_WEBHOOK_SECRET" }       # whsec_ and the base64 of 24 t
 fn build(context: SinkContext, table: toml::Table) -> Result<Arc<dyn Sink>, ConfigError> {
     let config: WebhookConfig = parse_table(table)?;
     Ok(Arc::new(WebhookSink::new(&context.consumer, &config, Arc::new(SystemClock))?))
+}
+
+/// A sink to the same receiver whose every request is one to refuse, for `confirmd conform --sink`.
+///
+/// # Errors
+/// As the kind's own `build`.
+pub fn build_forged(context: SinkContext, table: toml::Table, forgery: Forgery) -> Result<Arc<dyn Sink>, ConfigError> {
+    let config: WebhookConfig = parse_table(table)?;
+    Ok(Arc::new(WebhookSink::new(&context.consumer, &config, Arc::new(SystemClock))?.forged(forgery)))
 }

@@ -71,6 +71,12 @@ impl SigningKeys {
         Signatures { standard: standard.join(" "), plain: plain.join(",") }
     }
 
+    /// Keys that nobody configured, with the same texts to hide.
+    pub(crate) fn falsified(self) -> Self {
+        let falsify = |key: SigningKey| SigningKey { bytes: key.bytes.iter().map(|byte| !byte).collect(), ..key };
+        Self(self.0.into_iter().map(falsify).collect())
+    }
+
     /// What an answer might repeat and nobody may see.
     pub(crate) fn hidden(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|key| key.text.expose())

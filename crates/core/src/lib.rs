@@ -56,7 +56,7 @@ pub use halt::{Halt, HaltReason};
 pub use held::{ByHeight, Held};
 pub use history::{DepositFilter, DepositRecord, DepositState, History};
 pub use outbox::Outbox;
-pub use plugin::{ChainContext, ChainKind, Registry, SinkContext, SinkKind};
+pub use plugin::{BuildForgedSink, ChainContext, ChainKind, Forgery, Registry, SinkContext, SinkKind};
 pub use policy::{FinalityTag, Requirement};
 pub use queue::{DeliveryQueue, OPEN_MAX, OpenDelivery, OpenState, QueueChanges, QueueCounts};
 pub use secret::{Secret, SecretSource};

@@ -74,11 +74,28 @@ pub struct SinkKind {
     pub build: fn(SinkContext, toml::Table) -> Result<Arc<dyn Sink>, ConfigError>,
 }
 
+/// What is wrong with every request of a forged sink: each is one that a receiver must refuse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forgery {
+    /// It is signed with a secret that nobody configured.
+    WrongSecret,
+    /// The signature is that of another body.
+    AlteredBody,
+    /// It carries no signature.
+    NoSignature,
+    /// It is signed rightly, an hour ago: somebody plays it back.
+    OldTimestamp,
+}
+
+/// Builds, from the same keys as the kind's own `build`, a sink whose every request is wrong in this way. No I/O.
+pub type BuildForgedSink = fn(SinkContext, toml::Table, Forgery) -> Result<Arc<dyn Sink>, ConfigError>;
+
 /// The kinds a binary knows.
 #[derive(Clone, Default)]
 pub struct Registry {
     chains: BTreeMap<&'static str, ChainKind>,
     sinks: BTreeMap<&'static str, SinkKind>,
+    forged_sinks: BTreeMap<&'static str, BuildForgedSink>,
 }
 
 impl std::fmt::Debug for Registry {
@@ -100,6 +117,19 @@ impl Registry {
     pub fn with_sink(mut self, kind: SinkKind) -> Self {
         self.sinks.insert(kind.name, kind);
         self
+    }
+
+    /// Adds how a kind of sink is forged, so that `confirmd conform --sink` can see whether a receiver refuses forgeries. For
+    /// kinds whose requests prove where they come from.
+    #[must_use]
+    pub fn with_forged_sink(mut self, kind: &'static str, build: BuildForgedSink) -> Self {
+        self.forged_sinks.insert(kind, build);
+        self
+    }
+
+    /// How a kind of sink is forged, if it can be.
+    pub fn forged_sink(&self, kind: &str) -> Option<BuildForgedSink> {
+        self.forged_sinks.get(kind).copied()
     }
 
     /// A kind of chain; unknown ones list the known.

@@ -6,6 +6,7 @@
 
 mod cli;
 pub mod config;
+mod conform;
 #[cfg(feature = "demo")]
 pub mod demo;
 mod operator;

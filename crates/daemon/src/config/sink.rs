@@ -62,6 +62,12 @@ impl SinkConfig {
         Ok(Self { spec: ConsumerSpec { name, filter, start }, kind: kind.name, sink, retry })
     }
 
+    /// What of a sink's table is the adapter's own.
+    pub(crate) fn adapter_keys(mut table: toml::Table) -> toml::Table {
+        take(&mut table, COMMON);
+        table
+    }
+
     /// The consumer's name.
     pub fn name(&self) -> &ConsumerName {
         &self.spec.name

@@ -5,11 +5,11 @@ use serde::Deserialize;
 /// `type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum EventType {
-    /// `deposit.confirmed`
-    #[serde(rename = "deposit.confirmed")]
+    /// `deposit.confirmed`, or `test.confirmed` from `confirmd conform`.
+    #[serde(rename = "deposit.confirmed", alias = "test.confirmed")]
     Confirmed,
-    /// `deposit.reverted`
-    #[serde(rename = "deposit.reverted")]
+    /// `deposit.reverted`, or `test.reverted` from `confirmd conform`.
+    #[serde(rename = "deposit.reverted", alias = "test.reverted")]
     Reverted,
 }
 
