@@ -20,6 +20,8 @@ pub struct FileSink {
     timeout: Duration,
     /// Locked only on a blocking thread and never waited for: a disk that hangs must not pile up threads.
     open: Arc<Mutex<Option<LineFile>>>,
+    /// Whether the disk is waited for on a thread of its own.
+    on_a_thread: bool,
 }
 
 /// Why the blocking part failed.
@@ -37,14 +39,20 @@ impl FileSink {
     /// When the path names no file or the time-out is zero.
     pub fn new(config: &FileConfig) -> Result<Self, ConfigError> {
         config.validate()?;
-        Ok(Self { path: config.path.clone(), timeout: config.timeout.0, open: Arc::default() })
+        Ok(Self { path: config.path.clone(), timeout: config.timeout.0, open: Arc::default(), on_a_thread: true })
+    }
+
+    /// Waits for the disk in place, which blocks the caller's thread: for simulations, whose every step must be in one order.
+    #[must_use]
+    pub fn in_place(self) -> Self {
+        Self { on_a_thread: false, ..self }
     }
 
     /// Opens the file if it is not open or no longer the one at the path, then appends. Ends at the deadline, though the
     /// disk may finish later: such lines are duplicates of the next attempt's.
     async fn append(&self, lines: Vec<u8>, at_start: bool) -> Result<(), SinkError> {
         let (open, path) = (Arc::clone(&self.open), self.path.clone());
-        let work = tokio::task::spawn_blocking(move || {
+        let work = move || {
             let mut open = lock(&open).ok_or(Failure::StillBusy)?;
             let mut current = match open.take() {
                 Some(file) if file.is_current() => file,
@@ -59,8 +67,11 @@ impl FileSink {
             }
             *open = Some(current);
             Ok(())
-        });
-        match tokio::time::timeout(self.timeout, work).await {
+        };
+        if !self.on_a_thread {
+            return work().map_err(|failure| self.explain(failure, at_start));
+        }
+        match tokio::time::timeout(self.timeout, tokio::task::spawn_blocking(work)).await {
             Ok(Ok(done)) => done.map_err(|failure| self.explain(failure, at_start)),
             Ok(Err(_)) => Err(self.error(SinkErrorKind::Transient { retry_after: None }, "the writer was stopped")),
             Err(_) => {

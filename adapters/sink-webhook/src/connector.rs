@@ -5,11 +5,14 @@ use crate::address_policy::{AddressPolicy, Refusal};
 use bytes::Bytes;
 use confirmd_core::ConfigError;
 use futures::future::BoxFuture;
+use http::{Request, Response, Uri};
 use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::rt::{Read, Write};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::dns::Name;
+use hyper_util::client::legacy::connect::{Connection, HttpConnector};
+use hyper_util::client::legacy::{Client, Error as LegacyError};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -20,14 +23,47 @@ use std::path::Path;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tower::ServiceExt;
 
 /// Many servers close an idle connection after 5 seconds; a request sent into that closing would fail for nothing.
 const IDLE_MAX: Duration = Duration::from_secs(4);
 /// Of one answer's head.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
-pub(crate) type Connector = HttpsConnector<HttpConnector<GuardedResolver>>;
-pub(crate) type HttpClient = Client<Connector, Full<Bytes>>;
+type Connector = HttpsConnector<HttpConnector<GuardedResolver>>;
+pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
+
+/// Connections to the receiver, whatever they run over.
+pub(crate) trait Exchange: Send + Sync {
+    /// One request over a kept-alive or new connection.
+    fn send(&self, request: Request<Full<Bytes>>) -> BoxFuture<'static, Result<Response<Incoming>, LegacyError>>;
+
+    /// Opens a connection of its own, and closes it.
+    fn try_connecting(&self, target: Uri) -> BoxFuture<'static, Result<(), BoxError>>;
+}
+
+/// A pool over a connector.
+struct Pool<C> {
+    connector: C,
+    client: Client<C, Full<Bytes>>,
+}
+
+impl<C> Exchange for Pool<C>
+where
+    C: tower::Service<Uri> + Clone + Send + Sync + 'static,
+    C::Response: Read + Write + Connection + Send + Unpin + 'static,
+    C::Error: Into<BoxError>,
+    C::Future: Send + Unpin + 'static,
+{
+    fn send(&self, request: Request<Full<Bytes>>) -> BoxFuture<'static, Result<Response<Incoming>, LegacyError>> {
+        Box::pin(self.client.request(request))
+    }
+
+    fn try_connecting(&self, target: Uri) -> BoxFuture<'static, Result<(), BoxError>> {
+        let connecting = self.connector.clone().oneshot(target);
+        Box::pin(async move { connecting.await.map(drop).map_err(Into::into) })
+    }
+}
 
 /// How names become addresses; tests give their own.
 pub(crate) type Lookup = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> + Send + Sync>;
@@ -88,8 +124,17 @@ impl tower::Service<Name> for GuardedResolver {
     }
 }
 
+/// What a webhook's requests go over: guarded TCP, with TLS where the URL says so.
+pub(crate) fn exchange_over_tcp(
+    config: &WebhookConfig,
+    policy: AddressPolicy,
+    lookup: Lookup,
+) -> Result<Box<dyn Exchange>, ConfigError> {
+    Ok(exchange_over(connector(config, policy, lookup)?, config.concurrency.get()))
+}
+
 /// TCP with the guard, TLS on top. Opens nothing yet.
-pub(crate) fn connector(config: &WebhookConfig, policy: AddressPolicy, lookup: Lookup) -> Result<Connector, ConfigError> {
+fn connector(config: &WebhookConfig, policy: AddressPolicy, lookup: Lookup) -> Result<Connector, ConfigError> {
     let mut tcp = HttpConnector::new_with_resolver(GuardedResolver { policy: Arc::new(policy), lookup });
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -112,13 +157,20 @@ pub(crate) fn connector(config: &WebhookConfig, policy: AddressPolicy, lookup: L
 }
 
 /// A pool of kept-alive connections over the connector.
-pub(crate) fn client(connector: Connector, idle_max: usize) -> HttpClient {
-    Client::builder(TokioExecutor::new())
+pub(crate) fn exchange_over<C>(connector: C, idle_max: usize) -> Box<dyn Exchange>
+where
+    C: tower::Service<Uri> + Clone + Send + Sync + 'static,
+    C::Response: Read + Write + Connection + Send + Unpin + 'static,
+    C::Error: Into<BoxError>,
+    C::Future: Send + Unpin + 'static,
+{
+    let client = Client::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE_MAX)
         .pool_max_idle_per_host(idle_max)
         .http1_max_buf_size(HEAD_BYTES_MAX)
-        .build(connector)
+        .build(connector.clone());
+    Box::new(Pool { connector, client })
 }
 
 fn roots(path: &Path) -> Result<rustls::RootCertStore, ConfigError> {

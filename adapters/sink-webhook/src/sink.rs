@@ -3,7 +3,7 @@
 use crate::WebhookConfig;
 use crate::address_policy::AddressPolicy;
 use crate::answer::{self, BodyEnd};
-use crate::connector::{self, Connector, HttpClient, Lookup};
+use crate::connector::{self, BoxError, Exchange, Lookup};
 use crate::signing::SigningKeys;
 use crate::target::Target;
 use async_trait::async_trait;
@@ -12,14 +12,15 @@ use confirmd_core::{
     Clock, ConfigError, ConsumerName, DeliverError, Delivery, HumanDuration, Sink, SinkBooks, SinkError, SinkErrorKind,
     SinkProfile,
 };
-use http::{HeaderName, HeaderValue, Request, header};
+use http::{HeaderName, HeaderValue, Request, Uri, header};
 use http_body_util::Full;
+use hyper::rt::{Read, Write};
+use hyper_util::client::legacy::connect::Connection;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
-use tower::ServiceExt;
 
 const USER_AGENT: &str = concat!("confirmd/", env!("CARGO_PKG_VERSION"));
 const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
@@ -35,8 +36,7 @@ pub struct WebhookSink {
     keys: SigningKeys,
     timeout: Duration,
     concurrency: NonZeroUsize,
-    connector: Connector,
-    client: HttpClient,
+    exchange: Box<dyn Exchange>,
     clock: Arc<dyn Clock>,
 }
 
@@ -66,14 +66,43 @@ impl WebhookSink {
         clock: Arc<dyn Clock>,
         lookup: Lookup,
     ) -> Result<Self, ConfigError> {
+        Self::build(consumer, config, clock, |policy| connector::exchange_over_tcp(config, policy, lookup))
+    }
+
+    /// Like [`new`](Self::new), over `connector` instead of TCP (and without TLS and the look at resolved addresses): in
+    /// memory, for example.
+    ///
+    /// # Errors
+    /// As of [`new`](Self::new).
+    pub fn over<C>(
+        connector: C,
+        consumer: &ConsumerName,
+        config: &WebhookConfig,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, ConfigError>
+    where
+        C: tower::Service<Uri> + Clone + Send + Sync + 'static,
+        C::Response: Read + Write + Connection + Send + Unpin + 'static,
+        C::Error: Into<BoxError>,
+        C::Future: Send + Unpin + 'static,
+    {
+        let idle_max = config.concurrency.get();
+        Self::build(consumer, config, clock, |_| Ok(connector::exchange_over(connector, idle_max)))
+    }
+
+    fn build(
+        consumer: &ConsumerName,
+        config: &WebhookConfig,
+        clock: Arc<dyn Clock>,
+        exchange: impl FnOnce(AddressPolicy) -> Result<Box<dyn Exchange>, ConfigError>,
+    ) -> Result<Self, ConfigError> {
         config.validate()?;
         let policy = AddressPolicy::new(config.allow_private.clone())?;
         let target = Target::resolve(&config.url, &policy)?;
         let keys = SigningKeys::read(config)?;
-        let connector = connector::connector(config, policy, lookup)?;
-        let client = connector::client(connector.clone(), config.concurrency.get());
+        let exchange = exchange(policy)?;
         let (timeout, concurrency) = (config.timeout.0, config.concurrency);
-        Ok(Self { consumer: consumer.clone(), target, keys, timeout, concurrency, connector, client, clock })
+        Ok(Self { consumer: consumer.clone(), target, keys, timeout, concurrency, exchange, clock })
     }
 
     /// One attempt, signed now.
@@ -99,7 +128,7 @@ impl WebhookSink {
         let request = self.request(delivery).map_err(|error| {
             self.error(SinkErrorKind::Rejected { retry_after: None }, &format!("the request can't be made: {error}"))
         })?;
-        let response = match timeout_at(deadline, self.client.request(request)).await {
+        let response = match timeout_at(deadline, self.exchange.send(request)).await {
             Err(_) => return Err(self.timed_out("no answer")),
             Ok(Err(error)) => return Err(self.transient(&connector::explain(&error))),
             Ok(Ok(response)) => response,
@@ -154,7 +183,7 @@ impl Sink for WebhookSink {
 
     /// Connects, with TLS where the URL says so, and hangs up. A receiver that can't be reached is `Transient`.
     async fn check(&self) -> Result<(), SinkError> {
-        let connecting = self.connector.clone().oneshot(self.target.uri.clone());
+        let connecting = self.exchange.try_connecting(self.target.uri.clone());
         let failed = |kind, why: &str| SinkError::new(kind, format!("connecting to {}: {why}", self.target));
         match timeout_at(Instant::now() + self.timeout, connecting).await {
             Ok(Ok(_)) => Ok(()),
