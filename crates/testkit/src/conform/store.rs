@@ -8,11 +8,13 @@ mod deliveries;
 mod failures;
 mod opening;
 mod order;
+mod power_cut;
 mod retention;
 mod rules;
 mod support;
 mod world;
 
+pub use power_cut::{OpenStore, commit_if_recorded, power_cut_trials};
 pub use rules::{store_rules, store_trials};
 
 use super::Broken;

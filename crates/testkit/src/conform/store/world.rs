@@ -35,7 +35,7 @@ impl Dice {
 }
 
 /// What was committed so far.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct World {
     /// The fold of every change set.
     pub(super) states: BTreeMap<ChainId, ChainState>,

@@ -1,25 +1,55 @@
 //! The store contract, rule by rule, against a store in a directory on the disk.
 
+mod plain_sled;
+
 use async_trait::async_trait;
 use confirmd_core::{Clock, StoreError, Timestamp};
 use confirmd_store_sled::{OpenOptions, SledStore};
 use confirmd_testkit::conform::Broken;
 use confirmd_testkit::conform::full_disk::{files_can_be_limited, limit_files, run_with_full_disks};
-use confirmd_testkit::conform::store::{Damage, Store, StoreHarness, StoreRig, StoreTest, store_trials};
+use confirmd_testkit::conform::power_cut::{PowerCut, power_can_be_cut, run_with_power_cuts};
+use confirmd_testkit::conform::store::{
+    Damage, OpenStore, Store, StoreHarness, StoreRig, StoreTest, commit_if_recorded, power_cut_trials, store_trials,
+};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 fn main() -> ExitCode {
-    run_with_full_disks(|| store_trials("store_sled", Arc::new(Sled)))
+    if let Some(ended) = commit_if_recorded(&Sled).or_else(plain_sled::commit_if_recorded) {
+        return ended;
+    }
+    run_with_power_cuts(|| {
+        run_with_full_disks(|| {
+            let mut trials = store_trials("store_sled", Arc::new(Sled));
+            trials.extend(power_cut_trials("store_sled", Arc::new(Sled)));
+            trials.extend(plain_sled::trials());
+            trials
+        })
+    })
 }
 
 struct Sled;
 
-/// The directories of one trial, the last of which is the store's.
+#[async_trait]
+impl OpenStore for Sled {
+    async fn open(&self, directory: &Path, init: bool) -> Result<Arc<dyn Store>, StoreError> {
+        Ok(Arc::new(SledStore::open(directory, options(init)).await?))
+    }
+}
+
+/// The directories of one trial.
 struct Rig {
-    root: tempfile::TempDir,
+    root: Root,
+    /// The store's.
+    path: PathBuf,
     copies: usize,
+}
+
+/// Recorded where that is possible, so that the power can be cut.
+enum Root {
+    Recorded(PowerCut),
+    Plain(tempfile::TempDir),
 }
 
 /// A clock that stands still.
@@ -35,14 +65,18 @@ impl Clock for Still {
 #[async_trait]
 impl StoreHarness for Sled {
     async fn start(&self) -> Result<Box<dyn StoreRig>, Broken> {
-        let root = tempfile::tempdir().map_err(Broken::tried("making a directory"))?;
-        Ok(Box::new(Rig { root, copies: 0 }))
+        let root = match power_can_be_cut() {
+            Ok(()) => Root::Recorded(PowerCut::start()?),
+            Err(_) => Root::Plain(tempfile::tempdir().map_err(Broken::tried("making a directory"))?),
+        };
+        let path = root.path().join("state");
+        Ok(Box::new(Rig { root, path, copies: 0 }))
     }
 
     fn unable(&self, test: StoreTest) -> Option<String> {
         match test {
             StoreTest::Crash | StoreTest::Damage => None,
-            StoreTest::PowerCut => Some("what a system has not synced can't be thrown away from within a process".to_owned()),
+            StoreTest::PowerCut => power_can_be_cut().err(),
             StoreTest::FailCommit => files_can_be_limited().err(),
         }
     }
@@ -81,9 +115,12 @@ const WAYS: &[(Way, bool)] = &[
     (Way::Flip("commits", 0), false),
 ];
 
-impl Rig {
-    fn path(&self) -> PathBuf {
-        self.root.path().join(format!("state-{}", self.copies))
+impl Root {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Recorded(cut) => cut.path(),
+            Self::Plain(directory) => directory.path(),
+        }
     }
 }
 
@@ -102,17 +139,26 @@ impl StoreRig for Rig {
     async fn open(&mut self, init: bool) -> Result<Arc<dyn Store>, StoreError> {
         // The disk takes something again.
         drop(limit_files(None));
-        Ok(Arc::new(SledStore::open(self.path(), options(init)).await?))
+        Ok(Arc::new(SledStore::open(&self.path, options(init)).await?))
     }
 
     async fn crash(&mut self) -> Result<(), Broken> {
-        let before = self.path();
         self.copies += 1;
-        copy(&before, &self.path()).map_err(Broken::tried("copying the directory"))
+        let copied = self.root.path().join(format!("state-{}", self.copies));
+        copy(&self.path, &copied).map_err(Broken::tried("copying the directory"))?;
+        self.path = copied;
+        Ok(())
     }
 
     async fn power_cut(&mut self) -> Result<(), Broken> {
-        Err(Broken::new("not possible here"))
+        let Root::Recorded(cut) = &mut self.root else { return Err(Broken::new("nothing is recorded here")) };
+        // Its own entry in the directory above it must have been synced, too.
+        let Some((above, name)) = self.path.parent().zip(self.path.file_name()) else {
+            return Err(Broken::new("the store lies nowhere"));
+        };
+        let after = cut.cut(above)?;
+        self.path = after.join(name);
+        Ok(())
     }
 
     async fn fail_next_commit(&mut self) -> Result<(), Broken> {
@@ -137,7 +183,7 @@ impl StoreRig for Rig {
             let store = SledStore::open(&other, options(true)).await.map_err(Broken::tried("making another store"))?;
             store.close().await.map_err(Broken::tried("closing another store"))?;
         }
-        damage(way, &self.path(), &self.root.path().join("other")).map_err(Broken::tried("damaging the store"))
+        damage(way, &self.path, &self.root.path().join("other")).map_err(Broken::tried("damaging the store"))
     }
 }
 
