@@ -43,12 +43,20 @@ impl Service<HttpRequest> for WireService {
         let wire = self.0.clone();
         Box::pin(async move {
             let body = request.into_body().collect().await.map_err(carry)?.to_bytes();
-            let batch = body.first() == Some(&b'[');
+            let batch = calls_in(&body);
             let answer = wire.post(body).await.map_err(|failure| carry(failure.into()))?;
             let body = normalise(answer, batch, &|text| wire.scrub(text)).map_err(|failure| carry(failure.into()))?;
             Ok(HttpResponse::new(HttpBody::new(http_body_util::Full::new(body))))
         })
     }
+}
+
+/// How many calls a batch holds; none for a single call.
+fn calls_in(request: &[u8]) -> Option<usize> {
+    if request.first() != Some(&b'[') {
+        return None;
+    }
+    Some(serde_json::from_slice::<Vec<serde::de::IgnoredAny>>(request).map_or(0, |calls| calls.len()))
 }
 
 fn carry(error: BoxError) -> TransportError {

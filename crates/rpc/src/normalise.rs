@@ -8,8 +8,10 @@ use crate::error::CallError;
 use crate::failure::Failure;
 use crate::wire::Answer;
 use bytes::Bytes;
+use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+use std::fmt;
 
 /// For errors that carry no usable code of their own.
 const NO_CODE: i32 = -32000;
@@ -40,8 +42,10 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
 
 #[derive(Deserialize)]
 struct ErrorBody<'a> {
-    code: Option<serde_json::Value>,
-    message: Option<serde_json::Value>,
+    #[serde(borrow)]
+    code: Option<&'a RawValue>,
+    #[serde(borrow)]
+    message: Option<&'a RawValue>,
     #[serde(borrow)]
     data: Option<&'a RawValue>,
 }
@@ -49,19 +53,20 @@ struct ErrorBody<'a> {
 /// Makes a text of the node presentable.
 type Scrub<'a> = &'a dyn Fn(&str) -> String;
 
-/// The answer as strict 2.0, its errors' texts scrubbed. `batch`: whether a batch was asked.
-pub(crate) fn normalise(answer: Answer, batch: bool, scrub: Scrub<'_>) -> Result<Bytes, Failure> {
+/// The answer as strict 2.0, its errors' texts scrubbed. `batch`: how many calls a batch asked, none for a single call.
+pub(crate) fn normalise(answer: Answer, batch: Option<usize>, scrub: Scrub<'_>) -> Result<Bytes, Failure> {
     let first = answer.body.iter().find(|byte| !byte.is_ascii_whitespace()).copied();
     let outcome = match first {
         None if answer.is_success() => return Err(Failure::EmptyBody),
-        Some(b'{') => one(&answer, batch, scrub),
-        Some(b'[') if batch => many(&answer, scrub),
+        Some(b'{') => one(&answer, batch.is_some(), scrub),
+        Some(b'[') if batch.is_some() => many(&answer, batch.unwrap_or_default(), scrub),
         _ => Err(Fault::NotRpc("it is not a JSON-RPC answer".into())),
     };
     match outcome {
         Ok(Strict::AsItIs) => Ok(answer.body),
         Ok(Strict::Rewritten(bytes)) => Ok(bytes.into()),
         Err(Fault::Error(error)) => Err(Failure::Answered { error, status: answer.status, retry_after: answer.retry_after }),
+        Err(Fault::TooMany) => Err(Failure::MissingReply { asked: batch.unwrap_or_default() }),
         Err(Fault::NotRpc(why)) => Err(no_rpc(&answer, first, why)),
     }
 }
@@ -74,6 +79,8 @@ enum Strict {
 enum Fault {
     /// An error for everything that was asked.
     Error(CallError),
+    /// More replies than calls: one of them answers nothing, or two the same call.
+    TooMany,
     NotRpc(String),
 }
 
@@ -117,23 +124,63 @@ fn one(answer: &Answer, batch: bool, scrub: Scrub<'_>) -> Result<Strict, Fault> 
     Ok(Strict::Rewritten(out))
 }
 
-fn many(answer: &Answer, scrub: Scrub<'_>) -> Result<Strict, Fault> {
-    let replies: Vec<Reply<'_>> = serde_json::from_slice(&answer.body).map_err(|error| Fault::NotRpc(error.to_string()))?;
-    let mut out = Vec::with_capacity(answer.body.len() + replies.len() * 16);
-    out.push(b'[');
-    for (n, reply) in replies.iter().enumerate() {
-        if n > 0 {
-            out.push(b',');
+fn many(answer: &Answer, asked: usize, scrub: Scrub<'_>) -> Result<Strict, Fault> {
+    let mut replies = Replies { out: Vec::with_capacity(answer.body.len()), asked, fault: None, scrub };
+    let mut reader = serde_json::Deserializer::from_slice(&answer.body);
+    let read = reader.deserialize_seq(&mut replies).and_then(|()| reader.end());
+    match (replies.fault, read) {
+        (Some(fault), _) => Err(fault),
+        (None, Err(error)) => Err(Fault::NotRpc(error.to_string())),
+        (None, Ok(())) => Ok(Strict::Rewritten(replies.out)),
+    }
+}
+
+/// Writes each reply when it is read: a list of a million empty ones takes no memory, and more than were asked end it.
+struct Replies<'s> {
+    out: Vec<u8>,
+    asked: usize,
+    fault: Option<Fault>,
+    scrub: Scrub<'s>,
+}
+
+impl<'de> Visitor<'de> for &mut Replies<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of replies")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        self.out.push(b'[');
+        let mut count = 0;
+        while let Some(reply) = list.next_element::<Reply<'de>>()? {
+            if count > 0 {
+                self.out.push(b',');
+            }
+            count += 1;
+            if let Err(fault) = self.write(&reply, count) {
+                self.fault = Some(fault);
+                return Err(A::Error::custom("not a reply"));
+            }
         }
+        self.out.push(b']');
+        Ok(())
+    }
+}
+
+impl Replies<'_> {
+    fn write(&mut self, reply: &Reply<'_>, count: usize) -> Result<(), Fault> {
+        let (out, scrub) = (&mut self.out, self.scrub);
         match (reply.error(), reply.result, reply.id) {
+            // Without an id it is about the whole batch.
             (Some(error), _, None) => return Err(Fault::Error(call_error(error, scrub))),
-            (Some(error), _, id) => write_error(&mut out, id, &call_error(error, scrub)),
-            (None, Some(result), Some(id)) => write_result(&mut out, id, result),
+            _ if count > self.asked => return Err(Fault::TooMany),
+            (Some(error), _, id) => write_error(out, id, &call_error(error, scrub)),
+            (None, Some(result), Some(id)) => write_result(out, id, result),
             _ => return Err(Fault::NotRpc("a reply has neither a result nor an error, or no id".into())),
         }
+        Ok(())
     }
-    out.push(b']');
-    Ok(Strict::Rewritten(out))
 }
 
 fn write_result(out: &mut Vec<u8>, id: &RawValue, result: &RawValue) {
@@ -150,13 +197,13 @@ fn write_error(out: &mut Vec<u8>, id: Option<&RawValue>, error: &CallError) {
 
 /// Reads an error object of any shape. Its message is never empty: jsonrpsee uses the empty one for calls without a reply.
 fn call_error(raw: &RawValue, scrub: Scrub<'_>) -> CallError {
-    let text = |value: serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let text = |value: &RawValue| serde_json::from_str(value.get()).unwrap_or_else(|_| value.get().to_owned());
     let (code, message, data) = match serde_json::from_str::<ErrorBody<'_>>(raw.get()) {
         Ok(body) => (body.code, body.message.map(text), body.data.map(|data| data.get().to_owned())),
-        Err(_) => (None, serde_json::from_str(raw.get()).ok().map(text), None),
+        Err(_) => (None, Some(text(raw)), None),
     };
-    let code =
-        code.and_then(|code| code.as_i64().or_else(|| code.as_str()?.parse().ok())).and_then(|code| i32::try_from(code).ok());
+    // A number, or one as a text.
+    let code = code.and_then(|code| code.get().trim_matches('"').parse::<i32>().ok());
     let message =
         message.map(|message| scrub(&message)).filter(|message| !message.is_empty()).unwrap_or_else(|| "(no message)".into());
     let data = data.map(|data| scrub(&data));

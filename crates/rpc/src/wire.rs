@@ -19,6 +19,8 @@ use std::time::SystemTime;
 
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("confirmd/", env!("CARGO_PKG_VERSION")));
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// Reserved for an answer before it arrives, however long it says it is.
+const ANNOUNCED_BYTES_MAX: usize = 256 * 1024;
 /// Of a foreign body, as much as a message can show.
 const BEGINNING_BYTES: usize = 1024;
 
@@ -48,6 +50,13 @@ pub(crate) struct Answer {
 impl Answer {
     pub(crate) fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
+    }
+
+    /// An answer that came over no wire.
+    #[cfg(test)]
+    pub(crate) fn made(status: u16, body: Vec<u8>) -> Self {
+        let shown = String::from_utf8_lossy(body.get(..BEGINNING_BYTES).unwrap_or(&body)).into_owned();
+        Self { status, retry_after: None, body: body.into(), shown }
     }
 
     /// The body's beginning, without secrets, on one line.
@@ -115,7 +124,8 @@ impl Wire {
         if body.size_hint().lower() > cap {
             return Err(too_large);
         }
-        let mut bytes = BytesMut::with_capacity(usize::try_from(body.size_hint().lower()).unwrap_or_default());
+        let mut bytes =
+            BytesMut::with_capacity(usize::try_from(body.size_hint().lower()).unwrap_or_default().min(ANNOUNCED_BYTES_MAX));
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| Failure::Interrupted(self.scrub(&with_causes(&error))))?;
             let Some(data) = frame.data_ref() else { continue };

@@ -4,6 +4,7 @@
 mod credentials;
 mod dialects;
 mod failover;
+mod hostile;
 mod node;
 mod retries;
 mod secrets;

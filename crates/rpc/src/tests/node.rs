@@ -52,6 +52,8 @@ pub(super) enum Manner {
     Hang,
     /// Closes without a word.
     Close,
+    /// The body alone, which need not be HTTP, then the end.
+    Raw,
     /// Answers, then closes without having announced it.
     AnswerAndClose,
 }
@@ -158,6 +160,7 @@ async fn read_request(io: &mut (impl AsyncRead + Unpin)) -> Option<Seen> {
 async fn write_reply(io: &mut (impl AsyncWrite + Unpin), reply: Reply) -> bool {
     let length = match reply.manner {
         Manner::Close => return false,
+        Manner::Raw => return io.write_all(&reply.body).await.and(io.flush().await).is_err(),
         Manner::Hang => std::future::pending().await,
         Manner::Chunked => "transfer-encoding: chunked".to_owned(),
         Manner::CutOff => format!("content-length: {}", reply.body.len() + 10),
