@@ -54,7 +54,7 @@ async fn init() -> Result<()> {
     instance.configure(|_| lines.join("\n"))?;
     let check = instance.command(&["check"]).await?;
     let said = text(&check.stdout);
-    ensure!(said.contains("ok    configuration: confirmd.toml: 1 chains, 1 sinks"), "{said}\n{}", lines.join("\n"));
+    ensure!(said.contains("ok    configuration: confirmd.toml: 1 chain, 1 sink"), "{said}\n{}", lines.join("\n"));
     ensure!(said.contains("FAIL  bitcoin network") && check.status.code() == Some(1), "{said}");
     Ok(())
 }

@@ -3,13 +3,13 @@
 use crate::instance::InstanceAddress;
 use crate::problem::Problem;
 use crate::view::{
-    ConsumerView, Counted, DeliveryDetail, DeliveryQuery, DeliveryView, DepositQuery, DepositView, Requeue, ResumeRequest,
-    ResumeView, Skip, Status, WatchAdd, WatchAdded, WatchQuery, WatchRemove, WatchRequest, Watched,
+    ConsumerView, Counted, DeliveryDetail, DeliveryQuery, DeliveryView, DepositQuery, DepositView, Done, Pause, Requeue,
+    ResumeRequest, ResumeView, Skip, Status, WatchAdd, WatchAdded, WatchQuery, WatchRemove, WatchRequest, Watched,
 };
-use crate::{Operator, OperatorError, Page, guard};
+use crate::{Operator, OperatorError, Page, guard, merge};
 use async_trait::async_trait;
 use bytes::Bytes;
-use confirmd_core::{ChainName, ConsumerName, EventId, with_causes};
+use confirmd_core::{ChainName, ConsumerName, EventId, Secret, with_causes};
 use http::{Method, Request, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::client::legacy::{Client as Http, connect::HttpConnector};
@@ -33,6 +33,7 @@ const LIST_MAX: usize = 20_000;
 pub struct Client {
     http: Http<HttpConnector, Full<Bytes>>,
     address: SocketAddr,
+    token: Option<Secret>,
 }
 
 /// What is known of a state's instance.
@@ -51,20 +52,26 @@ impl Client {
     pub fn new(address: SocketAddr) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(PROBE_DEADLINE));
-        Self { http: Http::builder(TokioExecutor::new()).build(connector), address }
+        Self { http: Http::builder(TokioExecutor::new()).build(connector), address, token: None }
+    }
+
+    /// With a token.
+    #[must_use]
+    pub fn with_token(self, token: Option<Secret>) -> Self {
+        Self { token, ..self }
     }
 
     /// Looks for the instance that runs on a state's folder.
     pub async fn find(state: &Path) -> Found {
         let Some(known) = InstanceAddress::read(state) else { return Found::Nothing };
-        let client = Self::new(known.address);
+        let client = Self::new(known.reachable());
         let probe = client.call::<serde_json::Value>(Method::GET, "/healthz", None);
         match tokio::time::timeout(PROBE_DEADLINE, probe).await {
             Ok(Ok(health)) if health.get("instance").and_then(|i| i.as_str()) == Some(known.instance.as_str()) => {
                 Found::Running(Box::new(client))
             }
             Ok(_) => Found::Nothing,
-            Err(_) => Found::Stuck(known.address),
+            Err(_) => Found::Stuck(known.reachable()),
         }
     }
 
@@ -74,7 +81,11 @@ impl Client {
     }
 
     async fn call<T: DeserializeOwned>(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<T, OperatorError> {
-        let request = Request::builder()
+        let mut request = Request::builder();
+        if let Some(token) = &self.token {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {}", token.expose()));
+        }
+        let request = request
             .method(method)
             .uri(format!("http://{}{path}", self.address))
             .header(header::CONTENT_TYPE, "application/json")
@@ -146,23 +157,24 @@ impl Operator for Client {
     }
 
     async fn watched(&self, query: &WatchQuery) -> Result<Page<Watched>, OperatorError> {
-        self.get("/v1/watch", query).await
+        self.get("/v1/addresses", query).await
     }
 
     async fn watch_add(&self, entries: Vec<WatchRequest>) -> Result<Vec<WatchAdded>, OperatorError> {
         if entries.len() > LIST_MAX {
             let mut added: Vec<WatchAdded> = Vec::new();
             for part in entries.chunks(LIST_MAX) {
-                let part = self.send::<Vec<WatchAdded>>(Method::POST, "/v1/watch", &WatchAdd { entries: part.to_vec() }).await?;
+                let part =
+                    self.send::<Vec<WatchAdded>>(Method::POST, "/v1/addresses", &WatchAdd { entries: part.to_vec() }).await?;
                 part.into_iter().for_each(|new| merge(&mut added, new));
             }
             return Ok(added);
         }
-        self.send(Method::POST, "/v1/watch", &WatchAdd { entries }).await
+        self.send(Method::POST, "/v1/addresses", &WatchAdd { entries }).await
     }
 
     async fn watch_remove(&self, chain: &ChainName, addresses: Vec<String>) -> Result<Counted, OperatorError> {
-        self.send(Method::DELETE, "/v1/watch", &WatchRemove { chain: chain.clone(), addresses }).await
+        self.send(Method::DELETE, "/v1/addresses", &WatchRemove { chain: chain.clone(), addresses }).await
     }
 
     async fn deposits(&self, query: &DepositQuery) -> Result<Page<DepositView>, OperatorError> {
@@ -182,20 +194,20 @@ impl Operator for Client {
     }
 
     async fn skip(&self, consumer: &ConsumerName, event: &EventId) -> Result<(), OperatorError> {
-        self.send(Method::POST, &format!("/v1/consumers/{consumer}/skip"), &Skip { event: event.clone() }).await
+        self.send(Method::POST, &format!("/v1/consumers/{consumer}/skip"), &Skip { event: event.clone() }).await.map(|Done {}| ())
     }
 
     async fn consumers(&self) -> Result<Vec<ConsumerView>, OperatorError> {
         self.get("/v1/consumers", &()).await
     }
 
-    async fn pause(&self, consumer: &ConsumerName, why: Option<String>) -> Result<(), OperatorError> {
+    async fn pause(&self, consumer: &ConsumerName, why: Option<String>) -> Result<ConsumerView, OperatorError> {
         match why {
             Some(why) => {
-                let body = serde_json::json!({ "why": why });
+                let body = Pause { why: Some(why) };
                 self.send(Method::POST, &format!("/v1/consumers/{consumer}/pause"), &body).await
             }
-            None => self.send(Method::POST, &format!("/v1/consumers/{consumer}/resume"), &serde_json::json!({})).await,
+            None => self.send(Method::POST, &format!("/v1/consumers/{consumer}/resume"), &Done {}).await,
         }
     }
 
@@ -209,16 +221,5 @@ impl Operator for Client {
 
     async fn resume(&self, chain: &ChainName, request: ResumeRequest) -> Result<ResumeView, OperatorError> {
         self.send(Method::POST, &format!("/v1/chains/{chain}/resume"), &request).await
-    }
-}
-
-/// Parts of one list: counts add up, coverage is that of the last part.
-fn merge(all: &mut Vec<WatchAdded>, new: WatchAdded) {
-    match all.iter_mut().find(|one| one.chain == new.chain) {
-        Some(one) => {
-            one.count = one.count.saturating_add(new.count);
-            one.from_height = one.from_height.max(new.from_height);
-        }
-        None => all.push(new),
     }
 }

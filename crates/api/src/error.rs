@@ -11,8 +11,12 @@ pub enum ErrorKind {
     NotFound,
     /// It can't be done as things are now.
     Conflict,
-    /// It was not allowed from where it came.
+    /// No token, or not one that is known.
+    Unauthorized,
+    /// It was not allowed from where it came, or with this token.
     Forbidden,
+    /// What it names has passed out of history.
+    Expired,
     /// It may work later.
     Unavailable,
     /// Something broke on our side.

@@ -1,44 +1,121 @@
-//! Who may ask: only programs on this machine, never a web page.
+//! Who may ask: programs on this machine, or whoever has a token; never a web page of somebody else.
 //!
 //! A page in the operator's browser can send requests to the loopback interface. It can't choose the Host header (so a
 //! name that was re-bound to 127.0.0.1 shows), and it can't send a header of ours or a JSON body to another origin
 //! without asking first, which is never granted.
 
-use crate::OperatorError;
+use crate::access::{Access, Role};
+use crate::limit::Limits;
+use crate::problem::{Problem, ProblemType};
+use crate::{ErrorKind, OperatorError};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, Method, header};
+use std::sync::Arc;
 
 /// Every changing request carries it with the value 1.
 pub(crate) const REQUEST_HEADER: &str = "x-confirmd-request";
 
-/// Refuses what did not come from a program on this machine.
-pub(crate) async fn guard(State(port): State<u16>, request: Request, next: Next) -> Response {
-    match allowed(&request, port) {
-        Ok(()) => next.run(request).await,
-        Err(text) => OperatorError::new(crate::ErrorKind::Forbidden, text).into_response(),
+/// What a request is measured by.
+#[derive(Debug, Clone)]
+pub(crate) struct Guard {
+    pub(crate) access: Access,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) port: u16,
+    /// Whether other machines reach the port.
+    pub(crate) open: bool,
+}
+
+/// Refuses what may not be asked.
+pub(crate) async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+    if let Err(text) = guard.is_meant_for_us(&request) {
+        return OperatorError::new(ErrorKind::Forbidden, text).into_response();
+    }
+    // Probes are asked by what has no token: they tell whether, and to others not why not.
+    let is_probe = matches!(request.uri().path(), "/healthz" | "/readyz");
+    if !is_probe {
+        if let Err(error) = guard.with_token(&request) {
+            // Guesses have a limit of their own: they must not use up the operator's.
+            return match error.kind == ErrorKind::Unauthorized && !guard.limits.failed() {
+                true => too_many(),
+                false => error.into_response(),
+            };
+        }
+        if !guard.limits.asked() {
+            return too_many();
+        }
+    }
+    if let Err(text) = changes_on_purpose(&request) {
+        return OperatorError::new(ErrorKind::Forbidden, text).into_response();
+    }
+    next.run(request).await
+}
+
+fn too_many() -> Response {
+    let mut response = Problem::response(
+        ProblemType::TooManyRequests,
+        "too many requests; ask less often, in larger pages, or raise `api.requests_per_second`",
+    );
+    response.headers_mut().insert(header::RETRY_AFTER, http::HeaderValue::from_static("1"));
+    response
+}
+
+impl Guard {
+    /// Whether the request was meant for us and not sent by a page of another origin.
+    fn is_meant_for_us(&self, request: &Request) -> Result<(), String> {
+        let headers = request.headers();
+        let port = self.port;
+        let host = single(headers, header::HOST.as_str()).ok_or("the request has no single Host header")?;
+        let uri_host = request.uri().authority().map(|authority| authority.as_str());
+        if !self.open && (!is_local(host, port) || !uri_host.is_none_or(|authority| is_local(authority, port))) {
+            return Err(format!(
+                "the Host header {host:?} is not this instance; use http://127.0.0.1:{port}, http://localhost:{port} or http://[::1]:{port}"
+            ));
+        }
+        if headers.contains_key(header::ORIGIN) {
+            let origin = single(headers, header::ORIGIN.as_str());
+            let origin = origin.and_then(|origin| origin.strip_prefix("http://").or(origin.strip_prefix("https://")));
+            let ours = |origin: &str| if self.open { origin.eq_ignore_ascii_case(host) } else { is_local(origin, port) };
+            if !origin.is_some_and(ours) {
+                return Err("a page of another origin may not ask here".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    fn with_token(&self, request: &Request) -> Result<(), OperatorError> {
+        if !self.access.is_required() {
+            return Ok(());
+        }
+        let unauthorized = |text: &str| Err(OperatorError::new(ErrorKind::Unauthorized, text));
+        let Some(value) = single(request.headers(), header::AUTHORIZATION.as_str()) else {
+            return unauthorized(
+                "a token is needed: send `Authorization: Bearer TOKEN` with the value of `api.admin_token` or `api.read_token`",
+            );
+        };
+        let token =
+            value.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
+        match token.and_then(|token| self.access.role_of(token)) {
+            None => unauthorized("the token is not one of this instance"),
+            Some(Role::Read) if !is_reading(request.method()) => {
+                Err(OperatorError::new(ErrorKind::Forbidden, "this token may only read; a change needs `api.admin_token`"))
+            }
+            Some(_) => Ok(()),
+        }
     }
 }
 
-fn allowed(request: &Request, port: u16) -> Result<(), String> {
-    let headers = request.headers();
-    let host = single(headers, header::HOST.as_str()).ok_or("the request has no single Host header")?;
-    let uri_ok = request.uri().authority().is_none_or(|authority| is_local(authority.as_str(), port));
-    if !is_local(host, port) || !uri_ok {
-        return Err(format!(
-            "the Host header {host:?} is not this instance; use http://127.0.0.1:{port}, http://localhost:{port} or http://[::1]:{port}"
-        ));
-    }
-    if headers.contains_key(header::ORIGIN) {
-        let origin = single(headers, header::ORIGIN.as_str()).and_then(|origin| origin.strip_prefix("http://"));
-        if !origin.is_some_and(|origin| is_local(origin, port)) {
-            return Err("a page of another origin may not ask here".to_owned());
-        }
-    }
-    if matches!(*request.method(), Method::GET | Method::HEAD) {
+fn is_reading(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}
+
+/// Whether a change carries what no page of another origin can send.
+fn changes_on_purpose(request: &Request) -> Result<(), String> {
+    if is_reading(request.method()) {
         return Ok(());
     }
+    let headers = request.headers();
     if single(headers, REQUEST_HEADER) != Some("1") {
         return Err("a change needs the header `X-Confirmd-Request: 1`".to_owned());
     }
@@ -49,7 +126,6 @@ fn allowed(request: &Request, port: u16) -> Result<(), String> {
     }
     Err("a change needs the header `Content-Type: application/json`".to_owned())
 }
-
 /// The header's value, if it is there exactly once and readable.
 fn single<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();

@@ -50,14 +50,60 @@ fn numbered(text: &str) -> impl Iterator<Item = (u64, &str)> {
     (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty())
 }
 
+/// Bytes of one line; a longer one is no address.
+const LINE_MAX: usize = 64 * 1024;
+
+/// Reads JSON Lines as they arrive, in parts of any size. Holds at most one line.
+#[derive(Debug, Default)]
+pub struct LineReader {
+    rest: Vec<u8>,
+    number: u64,
+}
+
+impl LineReader {
+    /// Takes the next bytes; whole lines become requests.
+    pub fn push(&mut self, mut data: &[u8], into: &mut Vec<WatchRequest>) -> Result<(), ImportError> {
+        while let Some(end) = data.iter().position(|byte| *byte == b'\n') {
+            let (head, tail) = data.split_at(end);
+            self.rest.extend_from_slice(head);
+            data = tail.get(1..).unwrap_or_default();
+            self.line(into)?;
+        }
+        self.rest.extend_from_slice(data);
+        if self.rest.len() > LINE_MAX {
+            let problem = format!("it is longer than {LINE_MAX} bytes; write one JSON object a line");
+            return Err(ImportError { line: self.number.saturating_add(1), problem });
+        }
+        Ok(())
+    }
+
+    /// What stands behind the last line break.
+    pub fn end(&mut self, into: &mut Vec<WatchRequest>) -> Result<(), ImportError> {
+        self.line(into)
+    }
+
+    fn line(&mut self, into: &mut Vec<WatchRequest>) -> Result<(), ImportError> {
+        let bytes = std::mem::take(&mut self.rest);
+        self.number = self.number.saturating_add(1);
+        let line = self.number;
+        let text = std::str::from_utf8(&bytes).map_err(|_| ImportError { line, problem: "it is not UTF-8".to_owned() })?;
+        let text = if line == 1 { text.strip_prefix('\u{feff}').unwrap_or(text) } else { text };
+        if text.trim().is_empty() {
+            return Ok(());
+        }
+        into.push(json_line(line, text)?);
+        Ok(())
+    }
+}
+
+fn json_line(line: u64, text: &str) -> Result<WatchRequest, ImportError> {
+    let parsed: Line = serde_json::from_str(text).map_err(|error| ImportError { line, problem: error.to_string() })?;
+    parsed.check(line)
+}
+
 /// One JSON object a line.
 pub fn json_lines(text: &str) -> Result<Vec<WatchRequest>, ImportError> {
-    let read = |(number, line): (u64, &str)| {
-        let parsed: Line =
-            serde_json::from_str(line).map_err(|error| ImportError { line: number, problem: error.to_string() })?;
-        parsed.check(number)
-    };
-    numbered(text).map(read).collect()
+    numbered(text).map(|(number, line)| json_line(number, line)).collect()
 }
 
 /// Comma-separated, double quotes where needed, no line breaks within a field; with or without the header line.
@@ -154,6 +200,20 @@ mod tests {
 
     fn csv_without_header() -> usize {
         read("btc,a1,ref").unwrap().len()
+    }
+
+    #[test]
+    fn a_stream_gives_the_same_list_however_it_is_cut() {
+        let text = "{\"chain\":\"btc\",\"address\":\"a1\"}\r\n\n{\"chain\":\"eth\",\"address\":\"ü\"}";
+        let whole = json_lines(text).unwrap();
+        for size in 1..text.len() {
+            let (mut reader, mut read) = (LineReader::default(), Vec::new());
+            text.as_bytes().chunks(size).for_each(|part| reader.push(part, &mut read).unwrap());
+            reader.end(&mut read).unwrap();
+            assert_eq!(read, whole, "{size}");
+        }
+        let error = LineReader::default().push(&[b'x'; LINE_MAX + 1], &mut Vec::new()).unwrap_err();
+        assert_eq!(error.line, 1);
     }
 
     #[test]

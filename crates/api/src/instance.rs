@@ -20,6 +20,18 @@ fn path(state: &Path) -> PathBuf {
 }
 
 impl InstanceAddress {
+    /// Where this machine's programs reach it: an address for every interface is reached on the loopback one.
+    pub fn reachable(&self) -> SocketAddr {
+        let mut address = self.address;
+        if address.ip().is_unspecified() {
+            address.set_ip(match address {
+                SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+                SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+            });
+        }
+        address
+    }
+
     /// Writes the file.
     pub fn write(&self, state: &Path) -> std::io::Result<()> {
         std::fs::write(path(state), format!("{}\n{}\n", self.address, self.instance))

@@ -43,8 +43,9 @@ pub trait Operator: std::fmt::Debug + Send + Sync {
     /// Every consumer with records.
     async fn consumers(&self) -> Result<Vec<ConsumerView>, OperatorError>;
 
-    /// Stops attempts (`Some(why)`) or goes on (`None`). Loses nothing.
-    async fn pause(&self, consumer: &ConsumerName, why: Option<String>) -> Result<(), OperatorError>;
+    /// Stops attempts (`Some(why)`) or goes on (`None`). Loses nothing. The first reason of a pause is kept. Answers how the
+    /// consumer stands then.
+    async fn pause(&self, consumer: &ConsumerName, why: Option<String>) -> Result<ConsumerView, OperatorError>;
 
     /// Moves a consumer's records to a new name. `Conflict` while an instance runs.
     async fn rename(&self, from: &ConsumerName, to: &ConsumerName) -> Result<(), OperatorError>;

@@ -5,13 +5,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A part of a long answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Page<T> {
     /// In order.
     pub items: Vec<T>,
     /// Asks for what follows; `None` at the end.
+    #[schema(value_type = Option<String>)]
     pub next: Option<Cursor>,
 }
 

@@ -1,40 +1,72 @@
 //! The listening side.
 
+use crate::access::Access;
+use crate::guard::Guard;
+use crate::limit::Limits;
 use crate::routes::{Api, router};
 use crate::{Operator, OperatorError};
 use std::future::Future;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use tokio::net::TcpListener;
+
+/// How an instance may be asked.
+#[derive(Debug, Clone)]
+pub struct ServerOptions {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Its tokens.
+    pub access: Access,
+    /// Requests a second, all askers together; twice as many at once.
+    pub requests_per_second: NonZeroU32,
+}
+
+impl ServerOptions {
+    /// By default 200 requests a second.
+    pub const REQUESTS_PER_SECOND: NonZeroU32 = NonZeroU32::new(200).expect("invariant: not zero");
+
+    /// Without tokens, at the default rate.
+    pub fn new(listen: SocketAddr) -> Self {
+        Self { listen, access: Access::default(), requests_per_second: Self::REQUESTS_PER_SECOND }
+    }
+}
 
 /// A bound port; nothing is answered yet.
 #[derive(Debug)]
 pub struct Bound {
     listener: TcpListener,
     address: SocketAddr,
+    guard: Guard,
 }
 
-/// Takes the port. Only loopback addresses: whoever reaches the port may order everything.
-pub async fn bind(listen: SocketAddr) -> Result<Bound, OperatorError> {
-    loopback_only(listen)?;
+/// Takes the port. Beyond the loopback interface only with an admin token: whoever reaches the port could order everything.
+pub async fn bind(options: ServerOptions) -> Result<Bound, OperatorError> {
+    let listen = options.listen;
+    may_listen(listen, options.access.has_admin())?;
     let listener = TcpListener::bind(listen).await.map_err(|error| {
         OperatorError::failed(format!(
-            "the control API can't listen on {listen}: {error}; end the program that uses the port, or choose another `api.listen` (port 0 takes any free one)"
+            "the API can't listen on {listen}: {error}; end the program that uses the port, or choose another `api.listen` (port 0 takes any free one)"
         ))
     })?;
-    let address = listener
-        .local_addr()
-        .map_err(|error| OperatorError::failed(format!("the port of the control API is unknown: {error}")))?;
-    Ok(Bound { listener, address })
+    let address =
+        listener.local_addr().map_err(|error| OperatorError::failed(format!("the port of the API is unknown: {error}")))?;
+    let guard = Guard {
+        access: options.access,
+        limits: Arc::new(Limits::new(options.requests_per_second)),
+        port: address.port(),
+        open: !address.ip().is_loopback(),
+    };
+    Ok(Bound { listener, address, guard })
 }
 
-/// Refuses an address that other machines could reach.
-pub fn loopback_only(listen: SocketAddr) -> Result<(), OperatorError> {
-    if listen.ip().is_loopback() {
+/// Refuses an address that other machines could reach without a token.
+pub fn may_listen(listen: SocketAddr, has_token: bool) -> Result<(), OperatorError> {
+    if listen.ip().is_loopback() || has_token {
         return Ok(());
     }
     Err(OperatorError::invalid(format!(
-        "{listen} can be reached from other machines, and this version has no access tokens yet (a later one will); listen on 127.0.0.1 or [::1] and reach it through a tunnel"
+        "{listen} can be reached from other machines: set `api.admin_token = {{ env = \"NAME\" }}` (or a file), or listen on 127.0.0.1 or [::1]"
     )))
 }
 
@@ -51,7 +83,13 @@ impl Bound {
         instance: impl Into<Arc<str>>,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> std::io::Result<()> {
-        let api = Api { operator, instance: instance.into(), port: self.address.port() };
-        axum::serve(self.listener, router(api)).with_graceful_shutdown(shutdown).await
+        let (ended, ending) = tokio::sync::watch::channel(false);
+        let api = Api { operator, instance: instance.into(), ending };
+        let shutdown = async move {
+            shutdown.await;
+            // Streams that wait for events end, so that the server can.
+            ended.send_replace(true);
+        };
+        axum::serve(self.listener, router(api, self.guard)).with_graceful_shutdown(shutdown).await
     }
 }

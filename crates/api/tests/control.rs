@@ -1,124 +1,21 @@
 //! The control API over real sockets: who may ask, what the answers look like, and that both ends agree.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-use async_trait::async_trait;
+#[path = "support/mod.rs"]
+mod support;
+
 use confirmd_api::client::Found;
 use confirmd_api::instance::InstanceAddress;
+use confirmd_api::server::ServerOptions;
 use confirmd_api::view::*;
-use confirmd_api::{Client, Cursor, ErrorKind, Operator, OperatorError, Page, server};
-use confirmd_core::{ChainId, ChainName, ConsumerName, EventId, Height};
+use confirmd_api::{Client, Cursor, ErrorKind, Operator, server};
+use confirmd_core::{ChainName, ConsumerName, EventId, Height};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-/// Remembers what it was asked and answers with what shows that it arrived.
-#[derive(Debug, Default)]
-struct Recorder {
-    asked: Mutex<Vec<String>>,
-    alarm: Option<String>,
-}
-
-impl Recorder {
-    fn note(&self, what: impl std::fmt::Debug) {
-        self.asked.lock().unwrap().push(format!("{what:?}"));
-    }
-}
-
-#[async_trait]
-impl Operator for Recorder {
-    async fn status(&self) -> Result<Status, OperatorError> {
-        let chain = ChainView {
-            name: ChainName::new("btc").unwrap(),
-            chain: ChainId::new("eip155:1").unwrap(),
-            phase: Phase::Following,
-            detail: None,
-            alarm: self.alarm.clone(),
-            tip: None,
-            source_tip: None,
-            floor: Some(Height(7)),
-            pending: 1,
-            reported: 2,
-            watched: 3,
-            last_reorg: None,
-            updated_at: None,
-        };
-        Ok(Status {
-            version: "1".into(),
-            revision: "abc".into(),
-            running: true,
-            started_at: None,
-            state: "state".into(),
-            epoch: 5,
-            chains: vec![chain],
-            consumers: vec![],
-        })
-    }
-    async fn watched(&self, query: &WatchQuery) -> Result<Page<Watched>, OperatorError> {
-        self.note(query);
-        Ok(Page { items: vec![], next: Some(Cursor::of(&("btc", 5))) })
-    }
-    async fn watch_add(&self, entries: Vec<WatchRequest>) -> Result<Vec<WatchAdded>, OperatorError> {
-        self.note(&entries);
-        let count = u64::try_from(entries.len()).unwrap();
-        Ok(entries.first().map(|e| WatchAdded { chain: e.chain.clone(), count, from_height: Height(9) }).into_iter().collect())
-    }
-    async fn watch_remove(&self, chain: &ChainName, addresses: Vec<String>) -> Result<Counted, OperatorError> {
-        self.note((chain, &addresses));
-        Ok(Counted { count: 1 })
-    }
-    async fn deposits(&self, query: &DepositQuery) -> Result<Page<DepositView>, OperatorError> {
-        self.note(query);
-        Ok(Page { items: vec![], next: None })
-    }
-    async fn deliveries(&self, query: &DeliveryQuery) -> Result<Page<DeliveryView>, OperatorError> {
-        self.note(query);
-        Ok(Page { items: vec![], next: None })
-    }
-    async fn delivery(&self, event: &EventId) -> Result<DeliveryDetail, OperatorError> {
-        Err(OperatorError::not_found(format!("no event {event}")))
-    }
-    async fn requeue(&self, consumer: &ConsumerName, request: Requeue) -> Result<Counted, OperatorError> {
-        self.note((consumer, &request));
-        Ok(Counted { count: 4 })
-    }
-    async fn skip(&self, consumer: &ConsumerName, event: &EventId) -> Result<(), OperatorError> {
-        self.note((consumer, event));
-        Ok(())
-    }
-    async fn consumers(&self) -> Result<Vec<ConsumerView>, OperatorError> {
-        Ok(vec![])
-    }
-    async fn pause(&self, consumer: &ConsumerName, why: Option<String>) -> Result<(), OperatorError> {
-        self.note((consumer, why));
-        Ok(())
-    }
-    async fn rename(&self, _: &ConsumerName, _: &ConsumerName) -> Result<(), OperatorError> {
-        panic!("never over HTTP")
-    }
-    async fn purge(&self, _: &ConsumerName) -> Result<Counted, OperatorError> {
-        panic!("never over HTTP")
-    }
-    async fn resume(&self, chain: &ChainName, request: ResumeRequest) -> Result<ResumeView, OperatorError> {
-        self.note((chain, request));
-        Err(OperatorError::conflict("not halted"))
-    }
-}
+use std::sync::Arc;
+use support::{Recorder, raw, serve};
 
 async fn started(operator: Arc<Recorder>) -> SocketAddr {
-    let bound = server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let address = bound.address();
-    tokio::spawn(bound.serve(operator, "run-1", std::future::pending()));
-    address
-}
-
-/// Sends these bytes on a new connection and reads to its end.
-async fn raw(address: SocketAddr, head: &str, body: &str) -> String {
-    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
-    let text = format!("{head}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-    stream.write_all(text.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    answer
+    serve(ServerOptions::new("127.0.0.1:0".parse().unwrap()), operator).await
 }
 
 #[tokio::test]
@@ -147,7 +44,7 @@ async fn a_change_needs_json_and_our_header_so_that_no_web_page_can_post_it() {
     let operator = Arc::<Recorder>::default();
     let address = started(operator.clone()).await;
     let body = "{\"entries\":[{\"chain\":\"btc\",\"address\":\"a\"}]}";
-    let post = |headers: &str| format!("POST /v1/watch HTTP/1.1\r\nHost: {address}{headers}");
+    let post = |headers: &str| format!("POST /v1/addresses HTTP/1.1\r\nHost: {address}{headers}");
     for headers in [
         "",
         "\r\nContent-Type: application/json",
@@ -158,7 +55,7 @@ async fn a_change_needs_json_and_our_header_so_that_no_web_page_can_post_it() {
         let answer = raw(address, &post(headers), body).await;
         assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("application/problem+json"), "{headers}: {answer}");
     }
-    let preflight = format!("OPTIONS /v1/watch HTTP/1.1\r\nHost: {address}\r\nOrigin: https://evil.example");
+    let preflight = format!("OPTIONS /v1/addresses HTTP/1.1\r\nHost: {address}\r\nOrigin: https://evil.example");
     let answer = raw(address, &preflight, "").await;
     assert!(answer.starts_with("HTTP/1.1 403") && !answer.to_lowercase().contains("access-control"), "{answer}");
     assert!(operator.asked.lock().unwrap().is_empty());
@@ -172,13 +69,13 @@ async fn errors_are_problems_that_say_what_is_wrong() {
     let address = started(Arc::default()).await;
     let change = format!("Host: {address}\r\nX-Confirmd-Request: 1\r\nContent-Type: application/json");
     for (head, body, status, part) in [
-        (format!("GET /nowhere HTTP/1.1\r\nHost: {address}"), "", 404, "/v1/status"),
+        (format!("GET /nowhere HTTP/1.1\r\nHost: {address}"), "", 404, "/v1/docs"),
         (format!("DELETE /v1/status HTTP/1.1\r\n{change}"), "", 405, "method"),
-        (format!("POST /v1/watch HTTP/1.1\r\n{change}"), "{\"entires\":[]}", 400, "entires"),
-        (format!("POST /v1/watch HTTP/1.1\r\n{change}"), "nonsense", 400, "body"),
+        (format!("POST /v1/addresses HTTP/1.1\r\n{change}"), "{\"entires\":[]}", 400, "entires"),
+        (format!("POST /v1/addresses HTTP/1.1\r\n{change}"), "nonsense", 400, "body"),
         (format!("GET /v1/deposits?chian=btc HTTP/1.1\r\nHost: {address}"), "", 400, "chian"),
         (format!("GET /v1/deliveries/evt_1 HTTP/1.1\r\nHost: {address}"), "", 400, "32 hex digits"),
-        (format!("POST /v1/watch/import HTTP/1.1\r\n{change}"), "{\"chain\":\"btc\"}", 400, "line 1"),
+        (format!("POST /v1/addresses/import HTTP/1.1\r\n{change}"), "{\"chain\":\"btc\"}", 400, "line 1"),
         (format!("POST /v1/chains/btc/resume HTTP/1.1\r\n{change}"), "", 409, "not halted"),
     ] {
         let answer = raw(address, &head, body).await;
@@ -253,10 +150,10 @@ async fn only_the_instance_that_the_states_folder_names_is_found() {
 #[tokio::test]
 async fn a_port_in_use_or_open_to_other_machines_is_refused_with_what_to_do() {
     let taken = started(Arc::default()).await;
-    let error = server::bind(taken).await.unwrap_err();
+    let error = server::bind(ServerOptions::new(taken)).await.unwrap_err();
     assert!(error.text.contains(&taken.to_string()) && error.text.contains("api.listen"), "{error}");
     for open in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80"] {
-        let error = server::bind(open.parse().unwrap()).await.unwrap_err();
+        let error = server::bind(ServerOptions::new(open.parse().unwrap())).await.unwrap_err();
         assert!(error.text.contains("127.0.0.1") && error.text.contains("token"), "{error}");
     }
 }

@@ -1,20 +1,23 @@
 //! Deliveries as an operator sees them.
 
 use crate::Cursor;
+use crate::schema::{AttemptOutcomeSchema, DeliveryStateSchema, EventKindSchema};
 use confirmd_core::{
     Attempt, AttemptOutcome, ChainId, ConsumerName, DeliveryRecord, DeliveryState, EventId, EventKind, Position, Sequence, TxId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use utoipa::{IntoParams, ToSchema};
 
 /// A failed attempt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AttemptView {
     /// 1 for the first since it was queued.
     pub number: u32,
     /// When it ended.
     pub at: String,
     /// How.
+    #[schema(value_type = AttemptOutcomeSchema)]
     pub outcome: AttemptOutcome,
     /// The HTTP status, where there was one.
     pub status: Option<u16>,
@@ -30,25 +33,33 @@ impl From<Attempt> for AttemptView {
 }
 
 /// One event on its way to one consumer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeliveryView {
     /// The consumer.
+    #[schema(value_type = String)]
     pub consumer: ConsumerName,
     /// The event's place in the outbox.
+    #[schema(value_type = u64)]
     pub position: Position,
     /// The event's id.
+    #[schema(value_type = String)]
     pub event: EventId,
     /// CAIP-2.
+    #[schema(value_type = String)]
     pub chain: ChainId,
     /// Which deposit: the transaction.
+    #[schema(value_type = String)]
     pub tx_id: TxId,
     /// Which deposit: the output.
     pub output_index: u32,
     /// The event's sequence.
+    #[schema(value_type = u64)]
     pub sequence: Sequence,
     /// Confirmed or reverted.
+    #[schema(value_type = EventKindSchema)]
     pub kind: EventKind,
     /// Where it is in its life.
+    #[schema(value_type = DeliveryStateSchema)]
     pub state: DeliveryState,
     /// Attempts since it was last queued.
     pub attempts: u32,
@@ -57,6 +68,7 @@ pub struct DeliveryView {
     /// When the next attempt is due.
     pub next_attempt_at: Option<String>,
     /// The dead one of its key it waits behind.
+    #[schema(value_type = Option<String>)]
     pub blocked_by: Option<EventId>,
 }
 
@@ -81,7 +93,7 @@ impl From<DeliveryRecord> for DeliveryView {
 }
 
 /// A delivery with its failed attempts, oldest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeliveryWithAttempts {
     /// The delivery.
     #[serde(flatten)]
@@ -91,38 +103,46 @@ pub struct DeliveryWithAttempts {
 }
 
 /// One event and how it went with each consumer.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct DeliveryDetail {
     /// The event's id.
+    #[schema(value_type = String)]
     pub event: EventId,
     /// What consumers get, byte for byte, as long as history holds it.
+    #[schema(value_type = Option<Object>)]
     pub body: Option<Box<RawValue>>,
     /// Its deliveries.
     pub deliveries: Vec<DeliveryWithAttempts>,
 }
 
 /// Which deliveries to list.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct DeliveryQuery {
     /// Only this consumer's.
+    #[param(value_type = Option<String>)]
     pub consumer: Option<ConsumerName>,
     /// Only in this state.
+    #[param(value_type = Option<DeliveryStateSchema>)]
     pub state: Option<DeliveryState>,
     /// Only of this event.
+    #[param(value_type = Option<String>)]
     pub event: Option<EventId>,
     /// `next` of the page before.
+    #[param(value_type = Option<String>)]
     pub after: Option<Cursor>,
     /// At most so many: 1 to 1,000, by default 100.
     pub limit: Option<u32>,
 }
 
 /// What to queue again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Requeue {
     /// These events' keys. Empty only with `all_dead`.
     #[serde(default)]
+    #[schema(value_type = Vec<String>)]
     pub events: Vec<EventId>,
     /// Every dead letter of the consumer.
     #[serde(default)]
@@ -130,15 +150,16 @@ pub struct Requeue {
 }
 
 /// What to give up.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Skip {
     /// The event.
+    #[schema(value_type = String)]
     pub event: EventId,
 }
 
 /// How many things an operation touched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Counted {
     /// So many.
     pub count: u64,

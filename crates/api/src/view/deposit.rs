@@ -1,36 +1,48 @@
 //! Deposits as an operator sees them.
 
 use crate::Cursor;
+use crate::schema::{AssetSchema, BlockRefSchema, DepositStateSchema};
 use confirmd_core::{Amount, Asset, BlockRef, ChainId, ChainName, DepositRecord, DepositState, Position, Sequence, TxId};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use utoipa::{IntoParams, ToSchema};
 
 /// One deposit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DepositView {
     /// CAIP-2.
+    #[schema(value_type = String)]
     pub chain: ChainId,
     /// The operator's name for the chain, if it is configured.
+    #[schema(value_type = Option<String>)]
     pub chain_name: Option<ChainName>,
     /// The transaction.
+    #[schema(value_type = String)]
     pub tx_id: TxId,
     /// The output.
     pub output_index: u32,
     /// Who was paid.
     pub address: String,
     /// The operator's label.
+    #[schema(value_type = Option<String>)]
     pub reference: Option<Arc<str>>,
     /// In what.
+    #[schema(value_type = AssetSchema)]
     pub asset: Asset,
     /// How much, in base units, as a string.
+    #[schema(value_type = String)]
     pub amount: Amount,
     /// The block that carries or last carried it.
+    #[schema(value_type = BlockRefSchema)]
     pub block: BlockRef,
     /// Where it is in its life.
+    #[schema(value_type = DepositStateSchema)]
     pub state: DepositState,
     /// Its last event; 0 if it was never reported.
+    #[schema(value_type = u64)]
     pub sequence: Sequence,
     /// Where that event is in the outbox.
+    #[schema(value_type = Option<u64>)]
     pub event_position: Option<Position>,
     /// When it was first seen.
     pub seen_at: String,
@@ -61,20 +73,24 @@ impl DepositView {
 }
 
 /// Which deposits to list; every given part must match.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct DepositQuery {
     /// Only of this chain, by the operator's name.
+    #[param(value_type = Option<String>)]
     pub chain: Option<ChainName>,
     /// Only to this address.
     pub address: Option<String>,
     /// Only with this label.
     pub reference: Option<String>,
     /// Only in this state.
+    #[param(value_type = Option<DepositStateSchema>)]
     pub state: Option<DepositState>,
     /// Only of this transaction.
     pub tx_id: Option<String>,
     /// `next` of the page before.
+    #[param(value_type = Option<String>)]
     pub after: Option<Cursor>,
     /// At most so many: 1 to 1,000, by default 100.
     pub limit: Option<u32>,

@@ -9,8 +9,8 @@ mod status;
 mod watch;
 
 pub use chain::{ChainView, Phase, ReorgView, ResumeRequest, ResumeView, SettledView};
-pub use consumer::ConsumerView;
+pub use consumer::{ConsumerView, Pause};
 pub use delivery::{AttemptView, Counted, DeliveryDetail, DeliveryQuery, DeliveryView, DeliveryWithAttempts, Requeue, Skip};
 pub use deposit::{DepositQuery, DepositView};
-pub use status::Status;
+pub use status::{Done, Health, Readiness, Status};
 pub use watch::{WatchAdd, WatchAdded, WatchQuery, WatchRemove, WatchRequest, Watched};

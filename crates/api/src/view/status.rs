@@ -2,9 +2,10 @@
 
 use super::{ChainView, ConsumerView};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// How everything stands.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Status {
     /// The program's version.
     pub version: String,
@@ -30,3 +31,25 @@ impl Status {
         self.chains.iter().filter_map(|chain| Some(format!("{}: {}", chain.name, chain.alarm.as_ref()?))).collect()
     }
 }
+
+/// Whether the process lives.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Health {
+    /// `ok`.
+    pub status: String,
+    /// Names this run.
+    pub instance: String,
+}
+
+/// Whether every chain does its work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Readiness {
+    /// Whether it is ready.
+    pub ready: bool,
+    /// Why not, in words.
+    pub reasons: Vec<String>,
+}
+
+/// It was done; there is nothing to say about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct Done {}

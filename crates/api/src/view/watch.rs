@@ -1,24 +1,31 @@
 //! Watched addresses as an operator sees them.
 
 use crate::Cursor;
+use crate::schema::{WatchOriginSchema, WatchStateSchema};
 use confirmd_core::{ChainName, Height, WatchEntry, WatchOrigin, WatchState};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use utoipa::{IntoParams, ToSchema};
 
 /// One watched address.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Watched {
     /// The operator's name for the chain.
+    #[schema(value_type = String)]
     pub chain: ChainName,
     /// The canonical spelling.
     pub address: String,
     /// The operator's label.
+    #[schema(value_type = Option<String>)]
     pub reference: Option<Arc<str>>,
     /// The first height from which coverage is guaranteed.
+    #[schema(value_type = u64)]
     pub from_height: Height,
     /// Who asked for it.
+    #[schema(value_type = WatchOriginSchema)]
     pub origin: WatchOrigin,
     /// Whether it takes new deposits.
+    #[schema(value_type = WatchStateSchema)]
     pub state: WatchState,
 }
 
@@ -37,15 +44,17 @@ impl Watched {
 }
 
 /// An address to watch.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WatchRequest {
     /// The operator's name for the chain.
+    #[schema(value_type = String)]
     pub chain: ChainName,
     /// Any accepted spelling.
     pub address: String,
     /// The operator's label.
     #[serde(default)]
+    #[schema(value_type = Option<String>)]
     pub reference: Option<Arc<str>>,
     /// Where it stands in a list, for errors: a line number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,7 +62,7 @@ pub struct WatchRequest {
 }
 
 /// Addresses to watch.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WatchAdd {
     /// All or none.
@@ -61,33 +70,39 @@ pub struct WatchAdd {
 }
 
 /// What was added on one chain.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WatchAdded {
     /// The operator's name for the chain.
+    #[schema(value_type = String)]
     pub chain: ChainName,
     /// So many addresses.
     pub count: u64,
     /// The first height they are covered from.
+    #[schema(value_type = u64)]
     pub from_height: Height,
 }
 
 /// Addresses to take no new deposits for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WatchRemove {
     /// The operator's name for the chain.
+    #[schema(value_type = String)]
     pub chain: ChainName,
     /// Any accepted spelling.
     pub addresses: Vec<String>,
 }
 
 /// Which watched addresses to list.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct WatchQuery {
     /// Only of this chain.
+    #[param(value_type = Option<String>)]
     pub chain: Option<ChainName>,
     /// `next` of the page before.
+    #[param(value_type = Option<String>)]
     pub after: Option<Cursor>,
     /// At most so many: 1 to 1,000, by default 100.
     pub limit: Option<u32>,

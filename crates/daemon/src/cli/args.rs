@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Init(InitArgs),
     /// Check the configuration, the state, every node and every sink, and say what to do.
     Check(CheckArgs),
+    /// Grade a chain's node or a sink's receiver by the rules it must keep, a line a rule.
+    Conform(super::conform::ConformArgs),
     /// Watch the chains and deliver events, until SIGTERM or Ctrl-C.
     Run(RunArgs),
     /// Watched addresses.
@@ -47,6 +49,18 @@ pub(crate) enum Command {
     Chain(ChainCommand),
     /// The kinds of chains and sinks this binary knows; with a name, its example configuration.
     Kinds(KindsArgs),
+    /// Print the API's OpenAPI document.
+    Openapi,
+    /// Print a script that completes commands in a shell: `confirmd completions bash > /etc/bash_completion.d/confirmd`.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Write a manual page for every command into a folder.
+    Man {
+        /// The folder; made if it is missing.
+        folder: PathBuf,
+    },
     /// Show what confirmd does on two chains that run in this process. Needs nothing installed.
     #[cfg(feature = "demo")]
     Demo(crate::demo::DemoArgs),
@@ -293,14 +307,20 @@ pub(crate) enum ConsumerCommand {
     Pause {
         /// The consumer.
         consumer: ConsumerName,
-        /// Shown wherever the consumer is.
+        /// Shown wherever the consumer is. The first reason of a pause is kept.
         #[arg(long)]
         why: Option<String>,
+        /// Machine-readable output.
+        #[command(flatten)]
+        json: JsonFlag,
     },
     /// Go on.
     Resume {
         /// The consumer.
         consumer: ConsumerName,
+        /// Machine-readable output.
+        #[command(flatten)]
+        json: JsonFlag,
     },
     /// Move a consumer's records to a new name. The instance must be stopped.
     Rename {
@@ -380,6 +400,11 @@ mod tests {
             "consumer purge a --yes",
             "chain resume bitcoin --accept-reorg --revert-settled --yes",
             "kinds webhook",
+            "conform bitcoin --address bc1q --blocks 100 --json",
+            "conform --sink ledger --ledger https://ledger.example/test-credits --yes",
+            "completions bash",
+            "man pages",
+            "openapi",
         ] {
             let parsed = Cli::try_parse_from(std::iter::once("confirmd").chain(line.split(' ')));
             assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
@@ -390,6 +415,9 @@ mod tests {
             "deliveries show 17",
             "chain resume bitcoin --revert-settled",
             "consumer pause LEDGER",
+            "conform",
+            "conform bitcoin --sink ledger",
+            "conform bitcoin --yes",
         ] {
             assert!(Cli::try_parse_from(std::iter::once("confirmd").chain(line.split(' '))).is_err(), "{line}");
         }

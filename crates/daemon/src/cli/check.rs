@@ -83,7 +83,12 @@ fn configuration(path: &Path, registry: &Registry) -> (Option<Config>, Vec<Findi
             return (None, lines.lines().map(|line| Finding::new(Verdict::Fail, "configuration", line)).collect());
         }
     };
-    let text = format!("{}: {} chains, {} sinks", path.display(), config.chains.len(), config.sinks.len());
+    let text = format!(
+        "{}: {}, {}",
+        path.display(),
+        print::counted(config.chains.len(), "chain", "chains"),
+        print::counted(config.sinks.len(), "sink", "sinks")
+    );
     let mut findings = vec![Finding::new(Verdict::Ok, "configuration", text)];
     if config.chains.is_empty() {
         findings.push(Finding::new(Verdict::Fail, "chains", "none is configured; `confirmd kinds` shows examples"));

@@ -16,13 +16,20 @@ pub(super) async fn run(operator: &dyn Operator, command: ConsumerCommand) -> an
             }
             print::line(&render(&consumers));
         }
-        ConsumerCommand::Pause { consumer, why } => {
+        ConsumerCommand::Pause { consumer, why, json } => {
             let why = why.unwrap_or_else(|| "paused by an operator".to_owned());
-            operator.pause(&consumer, Some(why)).await?;
-            print::line(&format!("{consumer} is paused; its events wait until `confirmd consumer resume {consumer}`"));
+            let now = operator.pause(&consumer, Some(why.clone())).await?;
+            if json.json {
+                return print::json(&now);
+            }
+            let kept = now.paused.filter(|kept| *kept != why).map(|kept| format!(" already ({kept})")).unwrap_or_default();
+            print::line(&format!("{consumer} is paused{kept}; its events wait until `confirmd consumer resume {consumer}`"));
         }
-        ConsumerCommand::Resume { consumer } => {
-            operator.pause(&consumer, None).await?;
+        ConsumerCommand::Resume { consumer, json } => {
+            let now = operator.pause(&consumer, None).await?;
+            if json.json {
+                return print::json(&now);
+            }
             print::line(&format!("{consumer} goes on"));
         }
         ConsumerCommand::Rename { from, to } => {
@@ -31,12 +38,37 @@ pub(super) async fn run(operator: &dyn Operator, command: ConsumerCommand) -> an
         }
         ConsumerCommand::Purge { consumer, yes } => {
             let undelivered = undelivered(operator, &consumer).await?;
-            ask::confirm(&format!("{consumer} has {undelivered} undelivered events; they will be given up"), yes)?;
+            ask::confirm(&format!("{consumer} has {}; they will be given up", events(undelivered)), yes)?;
             let purged = operator.purge(&consumer).await?;
-            print::line(&format!("{consumer} is forgotten, with {} undelivered events", purged.count));
+            print::line(&format!("{consumer} is forgotten, with {}", events(purged.count)));
         }
     }
     Ok(())
+}
+
+fn events(count: u64) -> String {
+    print::counted(count, "undelivered event", "undelivered events")
+}
+
+/// What to do about consumers that need an operator, a line each.
+pub(super) fn remedies(consumers: &[ConsumerView]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for one in consumers {
+        let name = &one.name;
+        if let Some(why) = &one.paused {
+            lines.push(format!("{name}: paused ({why}); mend the cause, then `confirmd consumer resume {name}`"));
+        }
+        if one.dead > 0 {
+            let dead = print::counted(one.dead, "dead letter", "dead letters");
+            lines.push(format!(
+                "{name}: {dead}; `confirmd deliveries dead --consumer {name}` says why; mend the receiver, then `confirmd deliveries requeue {name} --all-dead`"
+            ));
+        }
+        if one.kind.is_none() {
+            lines.push(format!("{name}: not in the configuration; put it back, or `confirmd consumer rename` or `purge` it"));
+        }
+    }
+    lines
 }
 
 async fn undelivered(operator: &dyn Operator, name: &ConsumerName) -> Result<u64, OperatorError> {

@@ -18,7 +18,13 @@ pub(super) async fn run(operator: &dyn Operator, command: DeliveriesCommand) -> 
         }
         DeliveriesCommand::Requeue { consumer, events, all_dead } => {
             let queued = operator.requeue(&consumer, Requeue { events, all_dead }).await?;
-            print::line(&format!("{} deliveries to {consumer} are queued again with fresh attempts", queued.count));
+            let count = print::counted(queued.count, "delivery", "deliveries");
+            let are = if queued.count == 1 { "is" } else { "are" };
+            print::line(&match (queued.count, all_dead) {
+                (0, true) => format!("{consumer} has no dead letter: nothing is queued again"),
+                (0, false) => format!("none of these waits for {consumer}: nothing is queued again"),
+                _ => format!("{count} to {consumer} {are} queued again with fresh attempts"),
+            });
             Ok(())
         }
         DeliveriesCommand::Skip { consumer, event, yes } => {
@@ -84,7 +90,12 @@ fn show(detail: &DeliveryDetail) -> anyhow::Result<()> {
     for one in &detail.deliveries {
         let delivery = &one.delivery;
         print::line("");
-        print::line(&format!("{}: {}, {} attempts", delivery.consumer, word(delivery.state), delivery.attempts));
+        print::line(&format!(
+            "{}: {}, {}",
+            delivery.consumer,
+            word(delivery.state),
+            print::counted(delivery.attempts, "attempt", "attempts")
+        ));
         if let Some(event) = &delivery.blocked_by {
             print::line(&format!("  waits behind {event}"));
         }

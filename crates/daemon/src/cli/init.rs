@@ -15,7 +15,9 @@ path = "./confirmd-state"               # one folder per instance; back it up, n
 history = "90d"                         # event bodies and deposit records; what decides is kept for ever
 
 [api]
-listen = "127.0.0.1:8787"               # the local control API; loopback only, port 0 takes any free one
+listen = "127.0.0.1:8787"               # the API; port 0 takes any free one. Other machines may ask only with a token:
+# admin_token = { env = "CONFIRMD_ADMIN_TOKEN" }   # may do everything; then every request needs a token
+# read_token = { env = "CONFIRMD_READ_TOKEN" }     # may only look
 
 [log]
 # format = "json"                       # text, or one JSON object a line

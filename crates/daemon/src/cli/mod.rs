@@ -4,11 +4,13 @@ mod args;
 mod ask;
 mod chain;
 mod check;
+mod conform;
 mod consumer;
 mod deliveries;
 mod deposits;
 mod init;
 mod kinds;
+mod manual;
 mod open;
 mod print;
 mod status;
@@ -40,8 +42,12 @@ async fn dispatch(cli: Cli, registry: &Registry) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Init(args) => init::run(&file, args.force, registry)?,
         Command::Check(args) => return check::run(&file, args.json.json, registry).await,
+        Command::Conform(args) => return conform::run(&file, args, registry).await,
         Command::Run(args) => return crate::run::run(&file, &args, registry).await,
         Command::Kinds(args) => kinds::run(args.name.as_deref(), args.json.json, registry)?,
+        Command::Openapi => print::line(confirmd_api::openapi::json()),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man { folder } => manual::pages(&folder)?,
         #[cfg(feature = "demo")]
         Command::Demo(args) => return crate::demo::run(args).await,
         Command::Watch(command) => watch::run(open::operator(&file, registry).await?.as_ref(), command).await?,

@@ -18,7 +18,10 @@ pub(super) async fn operator(file: &Path, registry: &Registry) -> anyhow::Result
     let file = ConfigFile::read(file)?;
     crate::run::until_free_or_answering(&file.state.path).await;
     match Client::find(&file.state.path).await {
-        Found::Running(client) => Ok(client),
+        Found::Running(client) => {
+            let token = file.api.token().map_err(|error| file.faults(vec![error]))?;
+            Ok(Box::new(client.with_token(token)))
+        }
         Found::Stuck(address) => {
             bail!("an instance runs on {} but does not answer at {address}; see its log", file.state.path.display())
         }

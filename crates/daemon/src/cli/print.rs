@@ -18,3 +18,9 @@ pub(super) fn json<T: Serialize>(value: &T) -> anyhow::Result<()> {
     line(&serde_json::to_string(value)?);
     Ok(())
 }
+
+/// `1 chain`, `2 chains`.
+pub(super) fn counted(count: impl TryInto<u64>, one: &str, many: &str) -> String {
+    let count = count.try_into().unwrap_or(u64::MAX);
+    format!("{count} {}", if count == 1 { one } else { many })
+}

@@ -28,13 +28,18 @@ pub(super) async fn run(operator: &dyn Operator, json: bool) -> anyhow::Result<(
         }
         if let Some(reorg) = &chain.last_reorg {
             print::line(&format!(
-                "{}: last reorg at {}: {} blocks above {} were replaced, {} deposits taken back",
-                chain.name, reorg.at, reorg.orphaned, reorg.ancestor, reorg.reverted
+                "{}: last reorg at {}: {} above {} replaced, {} taken back",
+                chain.name,
+                reorg.at,
+                print::counted(reorg.orphaned, "block", "blocks"),
+                reorg.ancestor,
+                print::counted(reorg.reverted, "deposit", "deposits")
             ));
         }
     }
     print::line("");
     print::line(&consumer::render(&status.consumers));
+    consumer::remedies(&status.consumers).iter().for_each(|line| print::line(line));
     Ok(())
 }
 

@@ -2,10 +2,13 @@
 
 use super::error::{ConfigFault, ConfigFaults};
 use super::{home, locate};
-use confirmd_core::{ConfigError, HumanDuration, parse_table};
+use confirmd_api::Access;
+use confirmd_api::server::ServerOptions;
+use confirmd_core::{ConfigError, HumanDuration, Secret, SecretSource, parse_table};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -59,25 +62,58 @@ impl StateSection {
     }
 }
 
-/// `[api]`: the control API.
+/// `[api]`: what programs and people ask the instance by.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApiSection {
-    /// A loopback address; port 0 takes any free one.
+    /// Beyond the loopback interface only with `admin_token`; port 0 takes any free one.
     #[serde(default = "ApiSection::default_listen")]
     pub listen: SocketAddr,
+    /// May do everything. Once it or `read_token` is set, every request but `/healthz` and `/readyz` needs one.
+    pub admin_token: Option<SecretSource>,
+    /// May look at everything and change nothing.
+    pub read_token: Option<SecretSource>,
+    /// Requests answered a second, all askers together; twice as many at once.
+    #[serde(default = "ApiSection::default_rate")]
+    pub requests_per_second: NonZeroU32,
 }
 
 impl ApiSection {
     fn default_listen() -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], 8787))
     }
+
+    fn default_rate() -> NonZeroU32 {
+        ServerOptions::REQUESTS_PER_SECOND
+    }
+
+    /// Reads the tokens. Errors name the key.
+    pub fn access(&self) -> Result<Access, ConfigError> {
+        let admin = resolved("admin_token", self.admin_token.as_ref())?;
+        let read = resolved("read_token", self.read_token.as_ref())?;
+        Access::new(admin.as_ref(), read.as_ref()).map_err(|problem| ConfigError::new("api", problem))
+    }
+
+    /// The token a command of this machine shows: the admin's, or the reader's where the admin's can't be read here.
+    pub fn token(&self) -> Result<Option<Secret>, ConfigError> {
+        let admin = resolved("admin_token", self.admin_token.as_ref());
+        match (admin, &self.read_token) {
+            (Ok(Some(token)), _) => Ok(Some(token)),
+            (Ok(None), None) => Ok(None),
+            (Err(error), None) => Err(error),
+            (_, Some(_)) => resolved("read_token", self.read_token.as_ref()),
+        }
+    }
 }
 
 impl Default for ApiSection {
     fn default() -> Self {
-        Self { listen: Self::default_listen() }
+        Self { listen: Self::default_listen(), admin_token: None, read_token: None, requests_per_second: Self::default_rate() }
     }
+}
+
+fn resolved(key: &str, source: Option<&SecretSource>) -> Result<Option<Secret>, ConfigError> {
+    source.map(SecretSource::resolve).transpose().map_err(|error| error.below(&format!("api.{key}")))
 }
 
 /// How log lines look.
@@ -135,7 +171,7 @@ impl ConfigFile {
                 "it is missing; write the folder of the state: [state] path = \"./confirmd-state\"",
             ))
         })?;
-        confirmd_api::server::loopback_only(sections.api.listen)
+        confirmd_api::server::may_listen(sections.api.listen, sections.api.admin_token.is_some())
             .map_err(|error| located(ConfigError::new("api.listen", error.text)))?;
         if state.history.0.is_zero() {
             return Err(located(ConfigError::new("state.history", "0 would forget everything at once; write \"90d\", say")));

@@ -88,9 +88,13 @@ impl LocalOperator {
     }
 
     async fn known_consumer(&self, name: &ConsumerName) -> Result<(), OperatorError> {
-        let known = self.store(self.stores.outbox.consumers().await)?;
-        if known.iter().any(|consumer| consumer.name == *name) {
-            return Ok(());
+        self.consumer(name).await.map(drop)
+    }
+
+    async fn consumer(&self, name: &ConsumerName) -> Result<ConsumerView, OperatorError> {
+        let known = self.consumers().await?;
+        if let Some(found) = known.iter().find(|consumer| consumer.name == *name) {
+            return Ok(found.clone());
         }
         let names: Vec<&str> = known.iter().map(|consumer| consumer.name.as_str()).collect();
         Err(OperatorError::not_found(format!("no consumer is called {name}; known: {}", names.join(", "))))
@@ -158,12 +162,15 @@ impl Operator for LocalOperator {
         Ok(known.into_iter().map(|status| ConsumerView::new(status.clone(), kind(&status.name))).collect())
     }
 
-    async fn pause(&self, consumer: &ConsumerName, why: Option<String>) -> Result<(), OperatorError> {
-        self.known_consumer(consumer).await?;
+    async fn pause(&self, consumer: &ConsumerName, why: Option<String>) -> Result<ConsumerView, OperatorError> {
+        let before = self.consumer(consumer).await?;
+        if before.paused.is_some() == why.is_some() {
+            return Ok(before);
+        }
         tracing::info!(sink = %consumer, why = why.as_deref(), "{}", if why.is_some() { "consumer paused" } else { "consumer resumed" });
         self.store(self.stores.outbox.pause(consumer, why).await)?;
         self.wake.notify_waiters();
-        Ok(())
+        self.consumer(consumer).await
     }
 
     async fn rename(&self, from: &ConsumerName, to: &ConsumerName) -> Result<(), OperatorError> {

@@ -22,8 +22,9 @@ pub(super) async fn none_left_behind(config: &Config, stores: &Stores) -> anyhow
         let undelivered = left.waiting.saturating_add(left.dead);
         if undelivered > 0 {
             bail!(
-                "sinks.{name} is not in {file}, but the consumer {name} has {undelivered} undelivered events; put it back, move them with `confirmd consumer rename {name} NEW`, or give them up with `confirmd consumer purge {name}`",
+                "sinks.{name} is not in {file}, but the consumer {name} has {undelivered} undelivered event{s}; put it back, move them with `confirmd consumer rename {name} NEW`, or give them up with `confirmd consumer purge {name}`",
                 name = left.name,
+                s = if undelivered == 1 { "" } else { "s" },
                 file = config.file.path.display()
             );
         }

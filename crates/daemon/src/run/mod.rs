@@ -19,7 +19,7 @@ use crate::operator::{Chains, LocalOperator, Stores};
 use crate::stop::Stop;
 use anyhow::Context as _;
 use confirmd_api::instance::InstanceAddress;
-use confirmd_api::server::{self, Bound};
+use confirmd_api::server::{self, Bound, ServerOptions};
 use confirmd_core::{Clock, Registry, SystemClock, with_causes};
 use confirmd_store_sled::OpenOptions;
 use confirmd_store_sled::SledStore;
@@ -101,7 +101,12 @@ pub(crate) async fn start(config: &Config, args: &RunArgs, stop: Stop, bars: &Mu
     }
     let stores = Stores::of(store.clone());
     can_start(config, &stores).await?;
-    let bound = server::bind(config.file.api.listen).await.map_err(|error| anyhow::anyhow!("api.listen: {error}"))?;
+    let options = ServerOptions {
+        listen: config.file.api.listen,
+        access: config.file.api.access().map_err(|error| config.file.faults(vec![error]))?,
+        requests_per_second: config.file.api.requests_per_second,
+    };
+    let bound = server::bind(options).await.map_err(|error| anyhow::anyhow!("api.listen: {error}"))?;
     let operator = operator(config, stores, Arc::new(SystemClock), stop.clone()).await?;
     let mut tasks = Tasks::new(stop);
     let instance = serve(bound, operator.clone(), &state_path, &mut tasks)?;
@@ -151,10 +156,10 @@ fn serve(bound: Bound, operator: Arc<LocalOperator>, state: &Path, tasks: &mut T
     let instance = InstanceAddress { address: bound.address(), instance: name.clone() };
     instance.write(state).with_context(|| format!("the state's folder {} can't be written to", state.display()))?;
     let stop = operator.stop.clone();
-    tasks.spawn("control API", async move {
+    tasks.spawn("API", async move {
         let stopped = operator.stop.clone();
         if let Err(error) = bound.serve(operator, name, async move { stopped.stopped().await }).await {
-            stop.fail(format!("the control API ended: {error}"));
+            stop.fail(format!("the API ended: {error}"));
         }
     });
     Ok(instance)

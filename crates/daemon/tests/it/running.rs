@@ -151,7 +151,7 @@ async fn g6_a_consumer_that_left_the_configuration_with_undelivered_events_refus
     let waiting = json(dir.path(), &["deliveries", "list", "--json"]);
     assert_eq!((waiting.len(), &waiting[0]["state"], &waiting[0]["attempts"]), (1, &"retrying".into(), &1.into()));
     let event = waiting[0]["event"].as_str().unwrap().to_owned();
-    assert!(stdout(&done(dir.path(), &["deliveries", "requeue", "ledger", &event])).starts_with("1 deliveries"));
+    assert!(stdout(&done(dir.path(), &["deliveries", "requeue", "ledger", &event])).starts_with("1 delivery"));
     instance.until("delivery failed");
     assert_eq!(instance.terminate(), Some(0));
 

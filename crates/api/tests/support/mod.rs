@@ -1,0 +1,149 @@
+//! An operator that remembers, and requests byte by byte.
+#![allow(dead_code)]
+
+use async_trait::async_trait;
+use confirmd_api::server::{self, ServerOptions};
+use confirmd_api::view::*;
+use confirmd_api::{Cursor, Operator, OperatorError, Page};
+use confirmd_core::{ChainId, ChainName, ConsumerName, EventId, Height, Position};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// Remembers what it was asked and answers with what shows that it arrived.
+#[derive(Debug, Default)]
+pub(crate) struct Recorder {
+    pub(crate) asked: Mutex<Vec<String>>,
+    pub(crate) alarm: Option<String>,
+}
+
+impl Recorder {
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    fn note(&self, what: impl std::fmt::Debug) {
+        self.asked.lock().unwrap().push(format!("{what:?}"));
+    }
+}
+
+#[async_trait]
+impl Operator for Recorder {
+    async fn status(&self) -> Result<Status, OperatorError> {
+        let chain = ChainView {
+            name: ChainName::new("btc").unwrap(),
+            chain: ChainId::new("eip155:1").unwrap(),
+            phase: Phase::Following,
+            detail: None,
+            alarm: self.alarm.clone(),
+            tip: None,
+            source_tip: None,
+            floor: Some(Height(7)),
+            pending: 1,
+            reported: 2,
+            watched: 3,
+            last_reorg: None,
+            updated_at: None,
+        };
+        Ok(Status {
+            version: "1".into(),
+            revision: "abc".into(),
+            running: true,
+            started_at: None,
+            state: "state".into(),
+            epoch: 5,
+            chains: vec![chain],
+            consumers: vec![],
+        })
+    }
+    async fn watched(&self, query: &WatchQuery) -> Result<Page<Watched>, OperatorError> {
+        self.note(query);
+        Ok(Page { items: vec![], next: Some(Cursor::of(&("btc", 5))) })
+    }
+    async fn watch_add(&self, entries: Vec<WatchRequest>) -> Result<Vec<WatchAdded>, OperatorError> {
+        self.note(&entries);
+        let count = u64::try_from(entries.len()).unwrap();
+        Ok(entries.first().map(|e| WatchAdded { chain: e.chain.clone(), count, from_height: Height(9) }).into_iter().collect())
+    }
+    async fn watch_remove(&self, chain: &ChainName, addresses: Vec<String>) -> Result<Counted, OperatorError> {
+        self.note((chain, &addresses));
+        Ok(Counted { count: 1 })
+    }
+    async fn deposits(&self, query: &DepositQuery) -> Result<Page<DepositView>, OperatorError> {
+        self.note(query);
+        Ok(Page { items: vec![], next: None })
+    }
+    async fn deliveries(&self, query: &DeliveryQuery) -> Result<Page<DeliveryView>, OperatorError> {
+        self.note(query);
+        Ok(Page { items: vec![], next: None })
+    }
+    async fn delivery(&self, event: &EventId) -> Result<DeliveryDetail, OperatorError> {
+        Err(OperatorError::not_found(format!("no event {event}")))
+    }
+    async fn requeue(&self, consumer: &ConsumerName, request: Requeue) -> Result<Counted, OperatorError> {
+        self.note((consumer, &request));
+        Ok(Counted { count: 4 })
+    }
+    async fn skip(&self, consumer: &ConsumerName, event: &EventId) -> Result<(), OperatorError> {
+        self.note((consumer, event));
+        Ok(())
+    }
+    async fn consumers(&self) -> Result<Vec<ConsumerView>, OperatorError> {
+        Ok(vec![])
+    }
+    async fn pause(&self, consumer: &ConsumerName, why: Option<String>) -> Result<ConsumerView, OperatorError> {
+        self.note((consumer, &why));
+        Ok(ConsumerView {
+            name: consumer.clone(),
+            kind: None,
+            paused: why,
+            cursor: Position(1),
+            waiting: 0,
+            retrying: 0,
+            dead: 0,
+            blocked: 0,
+        })
+    }
+    async fn rename(&self, _: &ConsumerName, _: &ConsumerName) -> Result<(), OperatorError> {
+        Err(OperatorError::failed("never over HTTP"))
+    }
+    async fn purge(&self, _: &ConsumerName) -> Result<Counted, OperatorError> {
+        Err(OperatorError::failed("never over HTTP"))
+    }
+    async fn resume(&self, chain: &ChainName, request: ResumeRequest) -> Result<ResumeView, OperatorError> {
+        self.note((chain, request));
+        Err(OperatorError::conflict("not halted"))
+    }
+}
+
+/// On a free port of the loopback interface.
+pub(crate) async fn started() -> SocketAddr {
+    serve(ServerOptions::new("127.0.0.1:0".parse().unwrap()), Arc::default()).await
+}
+
+pub(crate) async fn serve(options: ServerOptions, operator: Arc<Recorder>) -> SocketAddr {
+    let bound = server::bind(options).await.unwrap();
+    let address = bound.address();
+    tokio::spawn(bound.serve(operator, "run-1", std::future::pending()));
+    address
+}
+
+/// The head of a request, with everything a change needs.
+pub(crate) fn head(method: &str, path: &str, host: SocketAddr, more: &str) -> String {
+    let change = if method == "GET" { "" } else { "\r\nX-Confirmd-Request: 1\r\nContent-Type: application/json" };
+    format!("{method} {path} HTTP/1.1\r\nHost: {host}{change}{more}")
+}
+
+pub(crate) fn status_of(answer: &str) -> u16 {
+    answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("no status in {answer:?}"))
+}
+
+/// Sends these bytes on a new connection and reads to its end.
+pub(crate) async fn raw(address: SocketAddr, head: &str, body: &str) -> String {
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let text = format!("{head}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    stream.write_all(text.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
