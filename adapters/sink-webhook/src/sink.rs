@@ -9,7 +9,7 @@ use crate::target::Target;
 use async_trait::async_trait;
 use bytes::Bytes;
 use confirmd_core::{
-    Clock, ConfigError, ConsumerName, DeliverError, Delivery, HumanDuration, Sink, SinkBooks, SinkError, SinkErrorKind,
+    Clock, ConfigError, ConsumerName, DeliverError, Delivery, Forgery, HumanDuration, Sink, SinkBooks, SinkError, SinkErrorKind,
     SinkProfile,
 };
 use http::{HeaderName, HeaderValue, Request, Uri, header};
@@ -23,6 +23,8 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 const USER_AGENT: &str = concat!("confirmd/", env!("CARGO_PKG_VERSION"));
+/// A forged timestamp is older than any receiver's tolerance by this.
+const OLD_S: u64 = 3_600;
 const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
 const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
@@ -38,6 +40,8 @@ pub struct WebhookSink {
     concurrency: NonZeroUsize,
     exchange: Box<dyn Exchange>,
     clock: Arc<dyn Clock>,
+    /// For `confirmd conform`: what is wrong with every request.
+    forgery: Option<Forgery>,
 }
 
 impl fmt::Debug for WebhookSink {
@@ -102,22 +106,37 @@ impl WebhookSink {
         let keys = SigningKeys::read(config)?;
         let exchange = exchange(policy)?;
         let (timeout, concurrency) = (config.timeout.0, config.concurrency);
-        Ok(Self { consumer: consumer.clone(), target, keys, timeout, concurrency, exchange, clock })
+        Ok(Self { consumer: consumer.clone(), target, keys, timeout, concurrency, exchange, clock, forgery: None })
+    }
+
+    /// The same, with one thing wrong in every request.
+    pub(crate) fn forged(mut self, forgery: Forgery) -> Self {
+        if forgery == Forgery::WrongSecret {
+            self.keys = self.keys.falsified();
+        }
+        Self { forgery: Some(forgery), ..self }
     }
 
     /// One attempt, signed now.
     fn request(&self, delivery: &Delivery) -> Result<Request<Full<Bytes>>, http::Error> {
-        let timestamp_s = self.clock.now().seconds();
-        let signatures = self.keys.sign(&delivery.event, timestamp_s, &delivery.body);
+        let mut timestamp_s = self.clock.now().seconds();
+        if self.forgery == Some(Forgery::OldTimestamp) {
+            timestamp_s = timestamp_s.saturating_sub(OLD_S);
+        }
+        let signatures = match self.forgery {
+            Some(Forgery::AlteredBody) => self.keys.sign(&delivery.event, timestamp_s, &[&*delivery.body, b" "].concat()),
+            _ => self.keys.sign(&delivery.event, timestamp_s, &delivery.body),
+        };
         let id = HeaderValue::from_str(delivery.event.as_str())?;
         let mut request = Request::post(self.target.uri.clone())
             .header(header::CONTENT_TYPE, "application/json")
             .header(header::USER_AGENT, USER_AGENT)
             .header(WEBHOOK_ID, id.clone())
             .header(WEBHOOK_TIMESTAMP, timestamp_s)
-            .header(WEBHOOK_SIGNATURE, signatures.standard)
-            .header(DELIVERY, id)
-            .header(SIGNATURE, signatures.plain);
+            .header(DELIVERY, id);
+        if self.forgery != Some(Forgery::NoSignature) {
+            request = request.header(WEBHOOK_SIGNATURE, signatures.standard).header(SIGNATURE, signatures.plain);
+        }
         if let Some(authorization) = &self.target.authorization {
             request = request.header(header::AUTHORIZATION, authorization.clone());
         }
