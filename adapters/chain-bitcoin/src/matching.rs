@@ -25,12 +25,7 @@ pub fn transfers_in(block: &Block<'_>, height: Height, coin: &AssetId, watch: &W
         let found_in = found_in.get_or_insert_with(|| BlockRef { height, hash: block_hash(&block.hash) });
         transfers.push(Transfer {
             key: DepositKey { tx_id: tx_id(txid), output_index: output.vout },
-            payment: Payment {
-                address: entry.address.clone(),
-                asset: coin.clone(),
-                amount: Amount::from(output.value),
-                memo: None,
-            },
+            payment: Payment { address: entry.address, asset: coin.clone(), amount: Amount::from(output.value), memo: None },
             block: found_in.clone(),
             block_time: Some(Timestamp::from_seconds(u64::from(block.header.time))),
             position: output.position,

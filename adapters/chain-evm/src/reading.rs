@@ -100,7 +100,7 @@ impl Reading<'_> {
         Ok(Some(Credit {
             key: DepositKey { tx_id: tx_id(tx.hash), output_index: 0 },
             position: position(receipt)?,
-            address: entry.address.clone(),
+            address: entry.address,
             asset: asset.clone(),
             amount: payment.amount,
             from: payment.from,
@@ -125,7 +125,7 @@ impl Reading<'_> {
             credits.push(Credit {
                 key: DepositKey { tx_id: tx_id(traced.tx), output_index: payment.index },
                 position: traced.position,
-                address: entry.address.clone(),
+                address: entry.address,
                 asset: asset.clone(),
                 amount: Amount::from(payment.wei),
                 from: payment.from,
@@ -141,7 +141,7 @@ impl Reading<'_> {
             credits.push(Credit {
                 key: DepositKey { tx_id: TxId::new(name).expect("invariant: a word and at most 20 digits"), output_index: 0 },
                 position: self.transactions.saturating_add(n),
-                address: entry.address.clone(),
+                address: entry.address,
                 asset: asset.clone(),
                 amount: Amount::from(withdrawal.amount.0).checked_mul(GWEI).expect("invariant: 94 bits at most"),
                 from: None,
@@ -169,7 +169,7 @@ fn token_credits(receipt: &Receipt, plan: &Plan, watch: &WatchSet, credits: &mut
         credits.push(Credit {
             key: DepositKey { tx_id: tx_id(receipt.transaction_hash), output_index },
             position: position(receipt)?,
-            address: entry.address.clone(),
+            address: entry.address,
             asset: asset.clone(),
             amount: payment.amount,
             from: Some(payment.from),
@@ -178,7 +178,7 @@ fn token_credits(receipt: &Receipt, plan: &Plan, watch: &WatchSet, credits: &mut
     Ok(())
 }
 
-pub(crate) fn watched(watch: &WatchSet, account: Address) -> Option<&WatchEntry> {
+pub(crate) fn watched(watch: &WatchSet, account: Address) -> Option<WatchEntry> {
     watch.get(account.as_slice())
 }
 

@@ -10,7 +10,7 @@ use crate::native::NativePayment;
 use crate::node::{BY_NUMBER, Call, Node, TRACE_BLOCK, TRACES_MAX, is_absent, refused};
 use crate::plan::Plan;
 use crate::quantity::hex;
-use crate::reading::{Reading, watched};
+use crate::reading::Reading;
 use crate::receipt::Receipt;
 use crate::trace::{TraceEntry, Traced, read_traces};
 use alloy::primitives::B256;
@@ -105,7 +105,7 @@ impl Span<'_> {
     /// Blocks along their links: whole ones where native payments count, headers near the tip, none far below it.
     async fn blocks(&self) -> Result<Vec<Sealed>, SourceError> {
         let pays_watched =
-            |tx: &crate::block::Transaction| NativePayment::read(tx).is_some_and(|p| watched(self.watch, p.to).is_some());
+            |tx: &crate::block::Transaction| NativePayment::read(tx).is_some_and(|p| self.watch.contains(p.to.as_slice()));
         match (&self.plan.native, self.deep) {
             (Some(_), _) => read_blocks(self.node, self.from, self.to, &pays_watched).await,
             (None, false) => read_headers(self.node, self.from, self.to).await,
@@ -131,7 +131,7 @@ impl Span<'_> {
         let mut logs = if self.deep { reader.in_range(self.from).await? } else { reader.in_blocks(blocks).await? };
         logs.retain(|log| {
             let payment = TokenPayment::read(log).filter(|payment| payment.from != payment.to);
-            payment.is_some_and(|p| self.plan.tokens.contains_key(&p.token) && watched(self.watch, p.to).is_some())
+            payment.is_some_and(|p| self.plan.tokens.contains_key(&p.token) && self.watch.contains(p.to.as_slice()))
         });
         self.check_links(blocks, &logs)?;
         Ok(logs)
@@ -153,7 +153,7 @@ impl Span<'_> {
     fn found(&self, blocks: &[Sealed], logs: Vec<Log>) -> BTreeMap<u64, Found> {
         let mut found: BTreeMap<u64, Found> = BTreeMap::new();
         let withdraws =
-            |block: &Sealed| self.withdrawals && block.withdrawals.iter().any(|w| watched(self.watch, w.address).is_some());
+            |block: &Sealed| self.withdrawals && block.withdrawals.iter().any(|w| self.watch.contains(w.address.as_slice()));
         for block in blocks.iter().filter(|block| !block.natives.is_empty() || withdraws(block)) {
             let entry = found.entry(block.block.height.0).or_default();
             entry.wanted.extend(block.natives.iter().map(|tx| tx.hash));
@@ -210,7 +210,7 @@ impl Span<'_> {
     }
 
     fn keep_paying(&self, block: &Sealed, traced: Vec<Traced>, found: &mut BTreeMap<u64, Found>) {
-        let pays = |traced: &Traced| traced.payments.iter().filter_map(|p| p.to).any(|to| watched(self.watch, to).is_some());
+        let pays = |traced: &Traced| traced.payments.iter().filter_map(|p| p.to).any(|to| self.watch.contains(to.as_slice()));
         let paying: Vec<Traced> = traced.into_iter().filter(pays).collect();
         if !paying.is_empty() {
             let entry = found.entry(block.block.height.0).or_default();

@@ -38,7 +38,7 @@ pub fn check_answer<'a>(
         if let Some(expected) = recorded(block.height).filter(|expected| expected.hash != block.hash) {
             return Err(Breach::new("S5", format!("{key} in block {block} is not on the branch, which has {expected}")));
         }
-        let watched = watch.get(payment.address.bytes()).is_some();
+        let watched = watch.contains(payment.address.bytes());
         if !watched || watch.asset(&payment.asset).is_none() {
             return Err(Breach::new(
                 "S5",

@@ -114,12 +114,15 @@ impl<'a> Draft<'a> {
     /// Removed addresses and delisted assets that nothing is held for any more. Looked at only when something was let go.
     fn forgotten(&mut self) -> Vec<Change> {
         let watch = &self.state.watch;
-        let leaving: Vec<&WatchEntry> = watch.leaving().collect();
-        let delisted: Vec<_> = watch.assets().filter(|asset| asset.delisted).map(|asset| &asset.asset.id).collect();
         let let_go = self.pending.changed.values().any(Option::is_none)
             || self.reported.changed.values().any(Option::is_none)
             || self.orphaned.changed.values().any(Option::is_none);
-        if !let_go || (leaving.is_empty() && delisted.is_empty()) {
+        if !let_go {
+            return Vec::new();
+        }
+        let leaving: Vec<WatchEntry> = watch.leaving().collect();
+        let delisted: Vec<_> = watch.assets().filter(|asset| asset.delisted).map(|asset| &asset.asset.id).collect();
+        if leaving.is_empty() && delisted.is_empty() {
             return Vec::new();
         }
         let pending = self.pending.iter().map(Held::transfer);
@@ -130,7 +133,7 @@ impl<'a> Draft<'a> {
             addresses.insert(transfer.payment.address.bytes());
             assets.insert(&transfer.payment.asset);
         }
-        let gone = leaving.into_iter().map(|entry| entry.address.bytes()).filter(|bytes| !addresses.contains(bytes));
+        let gone = leaving.iter().map(|entry| entry.address.bytes()).filter(|bytes| !addresses.contains(bytes));
         let gone = gone.map(|bytes| Change::WatchForgotten(bytes.into()));
         let unlisted = delisted.into_iter().filter(|id| !assets.contains(id)).map(|id| Change::AssetForgotten(id.clone()));
         gone.chain(unlisted).collect()

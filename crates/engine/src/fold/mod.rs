@@ -85,7 +85,7 @@ impl Rules {
             sequence,
             transfer: transfer.clone(),
             asset,
-            reference: entry.and_then(|entry| entry.reference.clone()),
+            reference: entry.and_then(|entry| entry.reference),
             confirmations,
             decided_at,
         }

@@ -84,7 +84,7 @@ pub(super) fn addition(state: &ChainState, set: &mut ChangeSet, addresses: &[New
     let from = tip.height.next();
     for new in addresses {
         let found = state.watch.get(new.address.bytes());
-        set.changes.extend(desired::put(found, &new.address, new.reference.clone(), new.origin, from));
+        set.changes.extend(desired::put(found.as_ref(), &new.address, new.reference.clone(), new.origin, from));
     }
     Ok(from)
 }
@@ -93,7 +93,7 @@ pub(super) fn addition(state: &ChainState, set: &mut ChangeSet, addresses: &[New
 pub(super) fn removals(state: &ChainState, addresses: &[Address]) -> (Vec<Change>, u64) {
     let entries = addresses.iter().filter_map(|address| state.watch.get(address.bytes()));
     let watching = entries.filter(|entry| entry.state == WatchState::Watching);
-    let changes: Vec<Change> = watching.map(|entry| desired::removal(state, entry)).collect();
+    let changes: Vec<Change> = watching.map(|entry| desired::removal(state, &entry)).collect();
     let count = u64::try_from(changes.len()).unwrap_or(u64::MAX);
     (changes, count)
 }

@@ -37,13 +37,13 @@ pub(super) fn changes(state: &ChainState, profile: &ChainProfile, watch: &[Confi
     }
     for configured in watch {
         let found = state.watch.get(configured.address.bytes());
-        changes.extend(put(found, &configured.address, configured.reference.clone(), WatchOrigin::Config, from));
+        changes.extend(put(found.as_ref(), &configured.address, configured.reference.clone(), WatchOrigin::Config, from));
     }
     let configured: HashSet<&[u8]> = watch.iter().map(|configured| configured.address.bytes()).collect();
     let left = state.watch.addresses().filter(|entry| {
         entry.origin == WatchOrigin::Config && entry.state == WatchState::Watching && !configured.contains(entry.address.bytes())
     });
-    changes.extend(left.map(|entry| removal(state, entry)));
+    changes.extend(left.map(|entry| removal(state, &entry)));
     changes
 }
 

@@ -66,11 +66,11 @@ fn put(books: &mut Books, set: &ChangeSet, transfer: &Transfer, state: DepositSt
 
 fn reference(books: &Books, set: &ChangeSet, bytes: &[u8]) -> Option<Arc<str>> {
     let put = set.changes.iter().find_map(|change| match change {
-        Change::WatchPut(entry) if entry.address.bytes() == bytes => Some(entry),
+        Change::WatchPut(entry) if entry.address.bytes() == bytes => Some(entry.clone()),
         _ => None,
     });
     let known = || books.chains.get(&set.chain).and_then(|chain| chain.state.watch.get(bytes));
-    put.or_else(known).and_then(|entry: &WatchEntry| entry.reference.clone())
+    put.or_else(known).and_then(|entry: WatchEntry| entry.reference)
 }
 
 fn asset(books: &Books, set: &ChangeSet, transfer: &Transfer) -> Asset {

@@ -1,7 +1,7 @@
 //! Watcher state.
 
 use super::disk::{Books, ChainBooks};
-use super::{MemoryStore, deposits};
+use super::{MemoryStore, deposits, lives};
 use async_trait::async_trait;
 use confirmd_core::{
     Archived, ChainId, ChainState, Change, ChangeSet, CommitReceipt, DepositKey, Epoch, EventRecord, Height, KeyDigest, Position,
@@ -50,7 +50,7 @@ impl StateStore for MemoryStore {
     async fn watched(&self, chain: &ChainId, after: Option<&[u8]>, limit: usize) -> Result<Vec<WatchEntry>, StoreError> {
         let work = self.work()?;
         let Some(chain) = work.image.books.chains.get(chain) else { return Ok(Vec::new()) };
-        let mut entries: Vec<_> = chain.state.watch.addresses().cloned().collect();
+        let mut entries: Vec<_> = chain.state.watch.addresses().collect();
         entries.sort_by(|a, b| a.address.cmp(&b.address));
         let behind = entries.into_iter().filter(|entry| after.is_none_or(|after| entry.address.bytes() > after));
         Ok(behind.take(limit).collect())
@@ -77,6 +77,8 @@ fn commit(books: &mut Books, set: &ChangeSet) -> Result<CommitReceipt, StoreErro
     }
     books.commits += 1;
     deposits::keep(books, set, first);
+    let before = books.chains.get(&set.chain).map(|chain| chain.state.clone()).unwrap_or_default();
+    lives::keep(books, set, &before);
     let chain = books.chains.entry(set.chain.clone()).or_default();
     for change in &set.changes {
         if let Change::Archived(key, archived) = change {

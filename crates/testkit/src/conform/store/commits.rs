@@ -174,7 +174,7 @@ pub(super) async fn equals_the_fold(bench: &Bench) -> Verdict {
         let loaded = store.load(chain).await.map_err(Broken::tried("a load"))?;
         let Some(loaded) = loaded else { return Err(Broken::new(format!("{chain} has commits and no state"))) };
         hold!(loaded == *state, "{chain} is not what its change sets add up to: {}", state_difference(state, &loaded));
-        let mut watched: Vec<_> = state.watch.addresses().cloned().collect();
+        let mut watched: Vec<_> = state.watch.addresses().collect();
         watched.sort_by(|a, b| a.address.cmp(&b.address));
         let mut pages = Vec::new();
         loop {

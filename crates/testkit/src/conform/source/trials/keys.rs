@@ -96,7 +96,7 @@ pub(crate) async fn s20_listed(harness: &dyn SourceHarness) -> Verdict {
     let scene = paid(harness, false).await?;
     let all = read(&scene, &[0, 1]).await?;
     let mut first = WatchSet::default();
-    scene.watch(&[0, 1])?.addresses().for_each(|entry| first.put_address(entry.clone()));
+    scene.watch(&[0, 1])?.addresses().for_each(|entry| first.put_address(entry));
     scene.source.profile().assets.iter().take(1).for_each(|asset| first.put_asset(asset.clone()));
     let one = meanings(&scene.read(&first).await?);
     hold!(one == all, "with one asset listed the keys are {one:?}, with all {all:?}");
