@@ -94,6 +94,12 @@ async fn sink(
         let known: Vec<_> = config.sinks.iter().map(|sink| sink.name().as_str()).collect();
         return Err(anyhow!("no sink is called {name}; known: {}", known.join(", ")));
     };
+    if sink.sink.books().is_some() {
+        let kind = sink.kind;
+        return Err(anyhow!(
+            "sinks.{name} ({kind}) keeps the receiver's books itself: there is no receiver to grade, and test events would stand in real books"
+        ));
+    }
     let mut forged = Vec::new();
     if let (Some(build), Some(table)) = (registry.forged_sink(sink.kind), config.file.sinks.get(name.as_str())) {
         for forgery in FORGERIES {
