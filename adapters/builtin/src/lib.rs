@@ -11,6 +11,7 @@ pub fn registry() -> Registry {
         .with_sink(confirmd_sink_stdout::KIND)
         .with_sink(confirmd_sink_file::KIND)
         .with_sink(confirmd_sink_webhook::KIND)
+        .with_sink(confirmd_sink_postgres::KIND)
         .with_forged_sink(confirmd_sink_webhook::KIND.name, confirmd_sink_webhook::build_forged)
 }
 
@@ -26,7 +27,7 @@ mod tests {
         let sinks = registry.sinks().map(|kind| ("sinks", kind.name, kind.summary, kind.example));
         let all: Vec<_> = chains.chain(sinks).collect();
         let names: Vec<_> = all.iter().map(|(_, name, ..)| *name).collect();
-        assert_eq!(names, ["bitcoin", "evm", "file", "stdout", "webhook"]);
+        assert_eq!(names, ["bitcoin", "evm", "file", "postgres", "stdout", "webhook"]);
         for (section, name, summary, example) in all {
             assert!(!summary.is_empty() && !summary.contains('\n'), "{name}");
             let table: toml::Table = example.parse().unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -39,7 +40,7 @@ mod tests {
     #[test]
     fn an_unknown_kind_lists_the_known_ones() {
         let error = registry().sink("kafka").err().unwrap().to_string();
-        assert!(error.contains("file, stdout, webhook"), "{error}");
+        assert!(error.contains("file, postgres, stdout, webhook"), "{error}");
         let error = registry().chain("solana").err().unwrap().to_string();
         assert!(error.contains("bitcoin, evm"), "{error}");
     }

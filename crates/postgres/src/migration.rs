@@ -1,0 +1,98 @@
+//! Versioned migrations of a schema; several instances may run them at once.
+
+use crate::{Schema, Server};
+use tokio_postgres::{Client, Error};
+
+/// One step. In its text `{schema}` stands for the schema's name.
+#[derive(Debug, Clone, Copy)]
+pub struct Migration {
+    /// 1 and up, without a gap.
+    pub version: i32,
+    /// Statements; run in one transaction with the record that they ran.
+    pub sql: &'static str,
+}
+
+/// Why a schema is not as it must be.
+#[derive(Debug, thiserror::Error)]
+pub enum MigrateError {
+    /// The server's answer.
+    #[error("the server refused it")]
+    Server(#[from] Error),
+    /// It was made by a newer program.
+    #[error(
+        "the schema {schema} has version {found} of `{part}`, this confirmd knows {known}; run the version of confirmd that made it, or a newer one"
+    )]
+    Newer {
+        /// The schema.
+        schema: String,
+        /// Which set of migrations.
+        part: &'static str,
+        /// What it has.
+        found: i32,
+        /// The last one known here.
+        known: i32,
+    },
+}
+
+/// Brings a part of a schema up to the last of `migrations`. Under an advisory lock, so that instances that start at once run each step
+/// once. A schema that is up to date is only read: a role that may not create anything can then use it.
+pub async fn migrate(
+    client: &mut Client,
+    schema: &Schema,
+    part: &'static str,
+    migrations: &[Migration],
+) -> Result<(), MigrateError> {
+    let known = migrations.last().map_or(0, |last| last.version);
+    let newer = |found| MigrateError::Newer { schema: schema.to_string(), part, found, known };
+    match version(client, schema, part).await? {
+        found if found == known => return Ok(()),
+        found if found > known => return Err(newer(found)),
+        _ => {}
+    }
+    let transaction = client.transaction().await?;
+    let lock = format!("confirmd.{schema}.{part}");
+    transaction.execute("select pg_advisory_xact_lock(hashtextextended($1, 0))", &[&lock]).await?;
+    let found = version(transaction.client(), schema, part).await?;
+    if found > known {
+        return Err(newer(found));
+    }
+    let exists =
+        transaction.query_one("select exists (select from pg_namespace where nspname = $1)", &[&schema.as_str()]).await?;
+    if !exists.get::<_, bool>(0) {
+        transaction.batch_execute(&schema.in_sql("create schema {schema}")).await?;
+    }
+    transaction
+        .batch_execute(&schema.in_sql(
+            "create table if not exists {schema}.migration (part text not null, version integer not null, \
+             applied_at timestamptz not null default now(), primary key (part, version))",
+        ))
+        .await?;
+    for migration in migrations.iter().filter(|migration| migration.version > found) {
+        transaction.batch_execute(&schema.in_sql(migration.sql)).await?;
+        let record = schema.in_sql("insert into {schema}.migration (part, version) values ($1, $2)");
+        transaction.execute(&record, &[&part, &migration.version]).await?;
+    }
+    transaction.commit().await?;
+    Ok(())
+}
+
+/// 0 if there is none.
+async fn version(client: &Client, schema: &Schema, part: &str) -> Result<i32, Error> {
+    let table = format!("{schema}.migration");
+    let there = client.query_one("select to_regclass($1) is not null", &[&table]).await?;
+    if !there.get::<_, bool>(0) {
+        return Ok(0);
+    }
+    let newest = schema.in_sql("select coalesce(max(version), 0) from {schema}.migration where part = $1");
+    Ok(client.query_one(&newest, &[&part]).await?.get(0))
+}
+
+impl MigrateError {
+    /// Without any secret.
+    pub fn describe(&self, server: &Server) -> String {
+        match self {
+            Self::Server(error) => server.describe(error),
+            newer @ Self::Newer { .. } => newer.to_string(),
+        }
+    }
+}
