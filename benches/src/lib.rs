@@ -8,5 +8,6 @@ pub mod block;
 pub mod ledger;
 pub mod process;
 pub mod ratio;
+pub mod sweep;
 pub mod usage;
 pub mod village;

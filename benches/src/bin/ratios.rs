@@ -8,6 +8,7 @@ use benches::block::Sample;
 use benches::ledger::{Ledger, PAYMENTS, loads_for_another};
 use benches::process::memory_kb;
 use benches::ratio::{Ratio, judge, median};
+use benches::sweep::Sweeper;
 use benches::usage::{Usage, Used};
 use clap::Parser;
 use std::hint::black_box;
@@ -19,8 +20,6 @@ const MANY: u64 = 1_000_000;
 const TICKS: u64 = 20;
 const WARM_UP_TICKS: u64 = 5;
 const WATCHED: usize = 1_000_000;
-/// Larger than the caches of most machines.
-const SWEPT_BYTES: usize = 128 << 20;
 const TICK_GOAL: Ratio = Ratio(130);
 const BLOCK_GOAL: Ratio = Ratio(150);
 
@@ -87,12 +86,8 @@ fn block_reached(rounds: u64) -> Result<bool> {
     let found = sample.decode_and_match(&watch)?.len();
     println!("block: {}; {found} payments to {} watched scripts", sample.origin, watch.len());
     println!("block: {} bytes of memory a watched script", taken / u64::try_from(watch.len().max(1))?);
-    let mut sweeper = vec![0u8; SWEPT_BYTES];
-    // Everything was pushed out of the caches since the last block; the block's bytes are there, as they just arrived.
-    let mut receive = || {
-        sweeper.iter_mut().step_by(64).for_each(|byte| *byte = byte.wrapping_add(1));
-        black_box(sample.bytes.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte)));
-    };
+    let mut sweeper = Sweeper::default();
+    let mut receive = || sweeper.sweep(&sample.bytes);
     let mut reached = true;
     for (kind, fresh) in [("the same block again", false), ("a block just received", true)] {
         let (mut decode, mut matched) = (Vec::new(), Vec::new());
