@@ -57,7 +57,7 @@ impl<'a> Block<'a> {
         }
         let mut txids = Vec::with_capacity(count);
         let mut outputs = Vec::with_capacity(count.saturating_mul(OUTPUTS_GUESS));
-        let mut hogex = None;
+        let (mut hogex, mut hogex_outputs) = (None, 0);
         for index in 0..count {
             let position = u32::try_from(index).map_err(|_| DecodeError::Block("is larger than 32 bits can count"))?;
             let transaction = Transaction::read(&mut cursor, position, network.mweb, &mut outputs)?;
@@ -69,12 +69,15 @@ impl<'a> Block<'a> {
             }
             if transaction.is_hogex {
                 check_hogex(position, count, &outputs)?;
-                hogex = Some(position);
+                (hogex, hogex_outputs) = (Some(position), of_position(&outputs, position).count());
             }
             txids.push(transaction.txid);
         }
         check_merkle_root(&txids, &header)?;
-        let extension = if hogex.is_some() { Some(read_extension(&mut cursor)?) } else { None };
+        if network.mweb && hogex.is_none() {
+            refuse_unmarked_hogex(&txids, &outputs)?;
+        }
+        let extension = if hogex.is_some() { Some(read_extension(&mut cursor, hogex_outputs)?) } else { None };
         cursor.finish()?;
         Ok(Self { hash: header.block_hash(), header, txids, outputs, hogex, extension })
     }
@@ -91,15 +94,37 @@ fn check_hogex(position: u32, count: usize, outputs: &[Output<'_>]) -> Result<()
     if position == 0 || usize::try_from(position).map(|position| position.saturating_add(1)) != Ok(count) {
         return refuse("is a HogEx that is not the block's last transaction");
     }
-    match outputs.iter().find(|output| output.position == position) {
-        Some(Output { script, .. }) if script.len() == 34 && script.starts_with(&HOGADDR_PREFIX) => Ok(()),
-        _ => refuse("is a HogEx whose first output does not hold the extension block's coins"),
+    if holds_extension_coins(outputs, position) {
+        Ok(())
+    } else {
+        refuse("is a HogEx whose first output does not hold the extension block's coins")
     }
 }
 
-fn read_extension(cursor: &mut Cursor<'_>) -> Result<ExtensionBlock, DecodeError> {
+/// The flag that marks a HogEx is not under the merkle root, and peg-outs mature by it. The last transaction of a block holds
+/// the extension block's coins only if it is one: since MWEB every block ends in its HogEx.
+fn refuse_unmarked_hogex(txids: &[Txid], outputs: &[Output<'_>]) -> Result<(), DecodeError> {
+    match u32::try_from(txids.len()).ok().and_then(|count| count.checked_sub(1)).filter(|last| *last > 0) {
+        Some(last) if holds_extension_coins(outputs, last) => {
+            Err(DecodeError::Transaction { position: last, problem: "is a HogEx that is not marked as one" })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn holds_extension_coins(outputs: &[Output<'_>], position: u32) -> bool {
+    let first = of_position(outputs, position).next();
+    first.is_some_and(|output| output.script.len() == 34 && output.script.starts_with(&HOGADDR_PREFIX))
+}
+
+fn of_position<'o, 'a>(outputs: &'o [Output<'a>], position: u32) -> impl Iterator<Item = &'o Output<'a>> {
+    let from = outputs.partition_point(|output| output.position < position);
+    outputs.get(from..).unwrap_or_default().iter().take_while(move |output| output.position == position)
+}
+
+fn read_extension(cursor: &mut Cursor<'_>, hogex_outputs: usize) -> Result<ExtensionBlock, DecodeError> {
     match cursor.u8()? {
-        1 => ExtensionBlock::read(cursor),
+        1 => ExtensionBlock::read(cursor, hogex_outputs.saturating_sub(1)),
         _ => Err(DecodeError::Block("has a HogEx and no extension block")),
     }
 }

@@ -54,7 +54,9 @@ pub struct ExtensionBlock {
 }
 
 impl ExtensionBlock {
-    pub(crate) fn read(cursor: &mut Cursor<'_>) -> Result<Self, DecodeError> {
+    /// `peg_outs_max`: outputs of the HogEx behind its first one. It pays each peg-out, so there are no more; and what is kept of
+    /// the block is bounded by what was kept already.
+    pub(crate) fn read(cursor: &mut Cursor<'_>, peg_outs_max: usize) -> Result<Self, DecodeError> {
         let height = cursor.base128()?;
         // Output, kernel and leaf set roots, kernel and stealth offsets.
         cursor.take(5 * HASH)?;
@@ -67,11 +69,11 @@ impl ExtensionBlock {
         (0..outputs).try_for_each(|_| read_output(cursor))?;
         let kernels = cursor.count(KERNEL_BYTES_MIN)?;
         let mut block = Self { height, inputs, outputs, kernels, peg_ins: Vec::new(), peg_outs: Vec::new() };
-        (0..kernels).try_for_each(|_| block.read_kernel(cursor))?;
+        (0..kernels).try_for_each(|_| block.read_kernel(cursor, peg_outs_max))?;
         Ok(block)
     }
 
-    fn read_kernel(&mut self, cursor: &mut Cursor<'_>) -> Result<(), DecodeError> {
+    fn read_kernel(&mut self, cursor: &mut Cursor<'_>, peg_outs_max: usize) -> Result<(), DecodeError> {
         let features = cursor.u8()?;
         known(
             features,
@@ -85,6 +87,9 @@ impl ExtensionBlock {
         }
         if features & KERNEL_PEG_OUTS != 0 {
             for _ in 0..cursor.count(PEG_OUT_BYTES_MIN)? {
+                if self.peg_outs.len() >= peg_outs_max {
+                    return Err(DecodeError::Block("has an extension block that pegs out more than its HogEx pays"));
+                }
                 self.peg_outs.push((cursor.base128()?, cursor.field()?.to_vec()));
             }
         }
