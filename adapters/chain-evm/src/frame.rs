@@ -2,7 +2,8 @@
 
 use crate::quantity::Wei;
 use alloy::primitives::{Address, U256};
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
@@ -27,7 +28,21 @@ struct Frame<'a> {
     error: Option<Cow<'a, str>>,
     /// Kept as text: calls nest up to 1024 deep, more than a recursive parser may.
     #[serde(default, borrow)]
-    calls: Vec<&'a RawValue>,
+    calls: Vec<Call<'a>>,
+}
+
+/// `{"type":"A"}`: shorter is no frame, and a list of such would take far more memory than it is long.
+const FRAME_BYTES_MIN: usize = 12;
+
+/// A frame's text.
+#[derive(Debug, Clone, Copy)]
+struct Call<'a>(&'a RawValue);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Call<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <&RawValue>::deserialize(deserializer)?;
+        if text.get().len() < FRAME_BYTES_MIN { Err(D::Error::custom("a call is no frame")) } else { Ok(Self(text)) }
+    }
 }
 
 impl Frame<'_> {
@@ -35,9 +50,13 @@ impl Frame<'_> {
         self.error.as_ref().is_some_and(|error| !error.is_empty())
     }
 
-    /// DELEGATECALL, CALLCODE and STATICCALL only repeat a value.
-    fn moves_value(&self) -> bool {
-        matches!(self.kind.as_ref(), "CALL" | "CREATE" | "CREATE2" | "SELFDESTRUCT")
+    /// DELEGATECALL, CALLCODE and STATICCALL only repeat a value. Of another kind nothing is known: `None`.
+    fn moves_value(&self) -> Option<bool> {
+        match self.kind.as_ref() {
+            "CALL" | "CREATE" | "CREATE2" | "SELFDESTRUCT" => Some(true),
+            "DELEGATECALL" | "CALLCODE" | "STATICCALL" => Some(false),
+            _ => None,
+        }
     }
 }
 
@@ -59,19 +78,21 @@ pub(crate) fn internal_payments(top: &RawValue) -> Result<Vec<InternalPayment>, 
     if top.failed() {
         return Ok(payments);
     }
-    let mut waiting: Vec<(usize, &RawValue)> = top.calls.into_iter().rev().map(|call| (1, call)).collect();
+    let mut waiting: Vec<(usize, Call<'_>)> = top.calls.into_iter().rev().map(|call| (1, call)).collect();
     while let Some((depth, text)) = waiting.pop() {
         if depth > DEPTH_MAX {
-            return Err(serde::de::Error::custom("calls nest deeper than the EVM allows"));
+            return Err(Error::custom("calls nest deeper than the EVM allows"));
         }
-        let frame: Frame<'_> = serde_json::from_str(text.get())?;
+        let frame: Frame<'_> = serde_json::from_str(text.0.get())?;
         if frame.failed() {
             continue;
         }
         let wei = frame.value.unwrap_or_default().0;
-        if frame.moves_value() && !wei.is_zero() {
+        let moves_value = wei.is_zero().then_some(false).or_else(|| frame.moves_value());
+        let moves_value = moves_value.ok_or_else(|| Error::custom("a call of a kind that is not known here carries value"))?;
+        if moves_value {
             let count = u32::try_from(payments.len()).ok().and_then(|n| FIRST_INTERNAL_INDEX.checked_add(n));
-            let index = count.ok_or_else(|| serde::de::Error::custom("more internal payments than a block has gas for"))?;
+            let index = count.ok_or_else(|| Error::custom("more internal payments than a block has gas for"))?;
             payments.push(InternalPayment { index, from: frame.from, to: frame.to, wei });
         }
         waiting.extend(frame.calls.into_iter().rev().map(|call| (depth.saturating_add(1), call)));

@@ -48,12 +48,11 @@ impl<'de> Deserialize<'de> for Wei {
                 f.write_str("an amount of at most 256 bits such as \"0x1f\"")
             }
             fn visit_str<E: Error>(self, text: &str) -> Result<Wei, E> {
-                let digits = text.strip_prefix("0x").map(|digits| (digits, digits.trim_start_matches('0')));
-                let digits = digits.filter(|(all, some)| {
-                    !all.is_empty() && some.len() <= WEI_DIGITS_MAX && some.bytes().all(|b| b.is_ascii_hexdigit())
+                let digits = text.strip_prefix("0x").filter(|digits| {
+                    (1..=WEI_DIGITS_MAX).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_hexdigit())
                 });
                 digits
-                    .and_then(|(_, some)| if some.is_empty() { Some(U256::ZERO) } else { U256::from_str_radix(some, 16).ok() })
+                    .and_then(|digits| U256::from_str_radix(digits, 16).ok())
                     .map(Wei)
                     .ok_or_else(|| E::custom(format!("not an amount in hexadecimal digits, but {} other characters", text.len())))
             }

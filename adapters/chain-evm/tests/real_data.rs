@@ -318,7 +318,8 @@ fn api_receipts(data: &Path) -> Result<(), Failed> {
     let mut read = 0;
     for (name, _, response) in examples(data, "eth_getBlockReceipts")? {
         let Some(receipts) = response["result"].as_array().filter(|receipts| !receipts.is_empty()) else { continue };
-        let transactions: Vec<_> = receipts.iter().map(|receipt| json!({ "hash": receipt["transactionHash"] })).collect();
+        let transactions: Vec<_> =
+            receipts.iter().map(|receipt| json!({ "hash": receipt["transactionHash"], "value": "0x0" })).collect();
         let zero = format!("0x{}", "0".repeat(64));
         let block = json!({
             "hash": receipts[0]["blockHash"], "number": receipts[0]["blockNumber"], "parentHash": zero, "timestamp": "0x0",

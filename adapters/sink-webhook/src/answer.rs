@@ -86,6 +86,12 @@ pub(crate) fn excerpt<'a>(body: &[u8], hidden: impl Iterator<Item = &'a str>) ->
     let mut text = String::from_utf8_lossy(window).into_owned();
     for part in hidden.filter(|part| !part.is_empty()) {
         text = text.replace(part, "…");
+        // The window's end may have cut one in half; spaces before it vanish, and the half would be shown.
+        let begun = part.char_indices().map(|(at, _)| at).skip(1).filter_map(|at| part.get(..at));
+        if let Some(half) = begun.filter(|half| text.trim_end_matches('\u{fffd}').ends_with(half)).last() {
+            let end = text.trim_end_matches('\u{fffd}').len().saturating_sub(half.len());
+            text.truncate(end);
+        }
     }
     let printable: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let words: Vec<_> = printable.split_whitespace().collect();

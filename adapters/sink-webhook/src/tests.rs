@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod addresses;
 mod answers;
+mod hostile;
 mod peer;
 mod requests;
 mod setup;

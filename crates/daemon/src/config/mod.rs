@@ -8,6 +8,8 @@ mod confirmations;
 mod error;
 mod file;
 mod home;
+#[cfg(test)]
+mod hostile;
 mod locate;
 mod sink;
 #[cfg(test)]
