@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub enum Change {
     /// The operator's name for the chain, kept for people who read the state without a configuration.
     Named(ChainName),
-    /// Forget every ref above this height.
+    /// Forget every ref above this height, and what was called final there.
     TrailCut(Height),
     /// A block that links to the trail's tip, or the first one.
     TrailPushed(BlockRef),

@@ -20,7 +20,7 @@ pub struct ChainState {
     pub name: Option<ChainName>,
     /// The recorded best-chain suffix.
     pub trail: Trail,
-    /// The chain's own finality as far as we have seen it; monotone (S18).
+    /// The chain's own finality as far as we have seen it; falls only with a branch that is left (S18).
     pub marks: BTreeMap<FinalityTag, Height>,
     /// Addresses and assets.
     pub watch: WatchSet,
@@ -45,7 +45,10 @@ impl ChainState {
     fn apply_one(&mut self, change: &Change) {
         match change {
             Change::Named(name) => self.name = Some(name.clone()),
-            Change::TrailCut(above) => self.trail.cut(*above),
+            Change::TrailCut(above) => {
+                self.trail.cut(*above);
+                self.lower_marks(*above);
+            }
             Change::TrailPushed(block) => self.trail.push(block),
             Change::TrailJumped(block) => self.trail.jump(block),
             Change::TrailForgot(height) => self.trail.forget(*height),
@@ -54,7 +57,7 @@ impl ChainState {
                 self.trail.cut(block.height);
                 self.trail.push(block);
                 self.trail.set_floor(block.height, block.height);
-                self.marks.values_mut().for_each(|mark| *mark = (*mark).min(block.height));
+                self.lower_marks(block.height);
             }
             Change::MarkRaised(tag, height) => {
                 let mark = self.marks.entry(*tag).or_default();
@@ -74,5 +77,10 @@ impl ChainState {
             Change::Halted(halt) => self.halt = Some(halt.clone()),
             Change::Resumed => self.halt = None,
         }
+    }
+
+    /// What was called final above a common ancestor went with its branch.
+    fn lower_marks(&mut self, ancestor: Height) {
+        self.marks.values_mut().for_each(|mark| *mark = ancestor.min(*mark));
     }
 }

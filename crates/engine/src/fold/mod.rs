@@ -173,9 +173,13 @@ fn takes_new(state: &ChainState, transfer: &Transfer) -> bool {
     watching && listed
 }
 
-/// The chain's own finality only ever rises in our state (S18). Returns the marks from here on.
+/// The chain's own finality rises, and falls only to the ancestor of a branch that is left (S18): what was called final on it
+/// says nothing of the next one. Returns the marks from here on.
 fn raise_marks(draft: &mut Draft<'_>, seen: &Observation) -> BTreeMap<FinalityTag, Height> {
     let mut marks = draft.state.marks.clone();
+    if let Some(ancestor) = seen.rollback_to {
+        marks.values_mut().for_each(|mark| *mark = ancestor.min(*mark));
+    }
     for (tag, height) in &seen.marks {
         if marks.get(tag).is_none_or(|mark| mark < height) {
             marks.insert(*tag, *height);

@@ -223,12 +223,13 @@ impl Reader<'_> {
                 )));
             }
             let height = marked.height.min(top);
-            match self.state.marks.get(&tag) {
-                Some(mark) if height < *mark => {
+            // What was called final on a branch that is left now says nothing of the next.
+            match self.state.marks.get(&tag).map(|mark| *mark.min(&base.height)) {
+                Some(mark) if height < mark => {
                     tracing::warn!(chain = %self.source.profile().name, tag = tag.as_str(), height = height.0, mark = mark.0,
                         "the node's finality went back; ours stays");
                 }
-                Some(mark) if height == *mark => {}
+                Some(mark) if height == mark => {}
                 _ => marks.push((tag, height)),
             }
         }
