@@ -5,7 +5,7 @@ use crate::Rules;
 use crate::fold::{ChangeDraft, undo};
 use crate::walker::{ReorgWalker, Walk};
 use confirmd_core::{
-    BlockRef, ChainSource, ChainState, Change, ChangeSet, DepositKey, EventId, HaltReason, Height, StateStore, Timestamp,
+    BlockRef, ChainSource, ChainState, Change, ChangeSet, DepositKey, EventId, HaltReason, Height, SourceError, StateStore, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -101,6 +101,12 @@ async fn accept(
     undo(draft, ancestor.height, now);
     for settled in store.settled_above(&rules.chain, ancestor.height).await? {
         let confirmed = settled.event.map(|record| record.event);
+        if let Some(event) = &confirmed
+            && stands(&event.transfer.block, source).await?
+        {
+            // The recorded ancestor may lie below the real one: what the node still has was not touched by the reorg (G3).
+            continue;
+        }
         let mut above = SettledAbove {
             height: settled.archived.height,
             key: confirmed.as_ref().map(|event| event.transfer.key.clone()),
@@ -125,11 +131,16 @@ async fn accept(
 /// The highest recorded block, sparse ones included, that is on the node's best chain.
 async fn ancestor(state: &ChainState, source: &dyn ChainSource) -> Result<BlockRef, WatchError> {
     for block in state.trail.newest_first() {
-        if source.header_at(block.height).await?.is_some_and(|header| header.block == block) {
+        if stands(&block, source).await? {
             return Ok(block);
         }
     }
     let text = "no recorded block is on the node's chain: this is another chain, or the trail does not reach back far enough. \
                 Nothing was changed; check the node";
     Err(WatchError::Refused(text.to_owned()))
+}
+
+/// Whether the node has this block on its best chain.
+async fn stands(block: &BlockRef, source: &dyn ChainSource) -> Result<bool, SourceError> {
+    Ok(source.header_at(block.height).await?.is_some_and(|header| header.block == *block))
 }
