@@ -7,7 +7,8 @@
 //!   documented rule for consumers.
 //!
 //! Beside them stand [`ScriptedChain`], a source without a node, and [`MemoryStore`], a store without a disk. With the feature
-//! `conform` comes the conformance kit: every rule of `docs/contracts` as trials for your own source, sink or store.
+//! `conform` comes the conformance kit: every rule of `docs/contracts` as trials for your own source, sink or store. With the
+//! feature `model` comes the reference model, which says what must have been told about a scripted chain.
 //!
 //! Each server is started with `start(options).await`, listens on a port of its own, and is steered by
 //! plain methods of its handle. Handles are cheap to clone; the server stops with the last one.
@@ -45,6 +46,8 @@ pub mod faults;
 pub mod http;
 pub mod json_rpc;
 pub mod memory_store;
+#[cfg(feature = "model")]
+pub mod model;
 pub mod receiver;
 mod remine;
 pub mod scripted;

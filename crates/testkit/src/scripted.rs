@@ -24,6 +24,8 @@ pub struct Pay {
     pub output_index: u32,
     /// Who is paid; any text is an address of a scripted chain.
     pub address: String,
+    /// In which of the profile's assets; the first where there are not so many.
+    pub asset: usize,
     /// How much.
     pub amount: u64,
     /// The chain's own confirmations, as a coinbase output asks for.
@@ -33,8 +35,17 @@ pub struct Pay {
 impl Pay {
     /// Output 0 of a transaction.
     pub fn new(tx: &str, address: &str, amount: u64) -> Self {
-        Self { tx: tx.to_owned(), output_index: 0, address: address.to_owned(), amount, maturity: None }
+        Self { tx: tx.to_owned(), output_index: 0, address: address.to_owned(), asset: 0, amount, maturity: None }
     }
+}
+
+/// A block and every payment in it, whoever is paid.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockOf {
+    /// Which block.
+    pub block: BlockRef,
+    /// In order.
+    pub transfers: Vec<Transfer>,
 }
 
 #[derive(Debug, Clone)]
@@ -157,6 +168,11 @@ impl ScriptedChain {
         script.best.truncate(kept);
     }
 
+    /// Takes everything above a height off the best chain, empty slots included.
+    pub fn leave_above(&self, height: Height) {
+        self.script().best.truncate(length(height.next()));
+    }
+
     /// Makes the branch that ends in this block the best chain again.
     pub fn return_to(&self, tip: &BlockRef) {
         let mut script = self.script();
@@ -191,6 +207,19 @@ impl ScriptedChain {
         let script = self.script();
         let blocks = script.best.iter().flatten().filter_map(|hash| script.blocks.get(hash));
         blocks.flat_map(|block| block.transfers.clone()).collect()
+    }
+
+    /// The branch that ends in a block, genesis first, whether or not it is the best chain; empty for an unknown block.
+    pub fn branch_to(&self, tip: &BlockRef) -> Vec<BlockOf> {
+        let script = self.script();
+        let mut branch = Vec::new();
+        let mut at = tip.hash.clone();
+        while let Some(block) = script.blocks.get(&at) {
+            branch.push(BlockOf { block: block.header.block.clone(), transfers: block.transfers.clone() });
+            at = block.header.parent.clone();
+        }
+        branch.reverse();
+        branch
     }
 
     /// The source answers as if the last `blocks` heights did not exist yet.
@@ -246,7 +275,9 @@ impl ScriptedChain {
     }
 
     fn transfer(&self, pay: Pay, block: &BlockRef, position: u64) -> Transfer {
-        let asset = self.profile.assets.first().expect("invariant: a scripted chain lists one asset").asset.id.clone();
+        let assets = &self.profile.assets;
+        let listed = assets.get(pay.asset).or(assets.first()).expect("invariant: a scripted chain lists an asset");
+        let asset = listed.asset.id.clone();
         Transfer {
             key: Self::key(&pay.tx, pay.output_index),
             payment: Payment { address: Self::address(&pay.address), asset, amount: Amount::from(pay.amount), memo: None },

@@ -78,6 +78,14 @@ impl Default for Books {
 }
 
 impl MemoryDisk {
+    /// An empty disk whose store will have this epoch: a state that is begun again.
+    #[must_use]
+    pub fn of_epoch(epoch: Epoch) -> Self {
+        let disk = Self::default();
+        disk.image().books.epoch = epoch;
+        disk
+    }
+
     /// What a machine that died this moment would leave; nobody owns it.
     #[must_use]
     pub fn copy(&self) -> Self {
