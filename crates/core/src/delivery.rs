@@ -66,6 +66,8 @@ pub struct Attempt {
     pub status: Option<u16>,
     /// What went wrong; no secrets.
     pub error: String,
+    /// The beginning of what the other side answered, where it answered with a text; no secrets.
+    pub excerpt: Option<String>,
 }
 
 /// A delivery as an operator sees it.

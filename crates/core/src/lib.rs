@@ -54,8 +54,11 @@ pub use duration::HumanDuration;
 pub use event::{Event, EventId, EventKind, EventRecord, Position};
 pub use halt::{Halt, HaltReason};
 pub use held::{ByHeight, Held};
-pub use history::{DepositFilter, DepositRecord, DepositState, History};
-pub use outbox::Outbox;
+pub use history::{
+    CURSORS_MAX, CursorName, DepositFilter, DepositRecord, DepositState, History, LifeEvent, LifeStep, PullCursor,
+    REORG_BLOCKS_MAX, ReorgRecord, Rule,
+};
+pub use outbox::{Outbox, Pace};
 pub use plugin::{BuildForgedSink, ChainContext, ChainKind, Forgery, Registry, SinkContext, SinkKind};
 pub use policy::{FinalityTag, Requirement};
 pub use queue::{DeliveryQueue, OPEN_MAX, OpenDelivery, OpenState, QueueChanges, QueueCounts};

@@ -5,6 +5,25 @@ use crate::{
     Timestamp,
 };
 use async_trait::async_trait;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+/// How fast queued events come due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// The first one's time.
+    pub from: Timestamp,
+    /// So many a second.
+    pub per_second: NonZeroU32,
+}
+
+impl Pace {
+    /// The time of the `index`-th, from 0.
+    pub fn at(self, index: u64) -> Timestamp {
+        let ms = index.saturating_mul(1_000) / u64::from(self.per_second.get());
+        self.from.plus(Duration::from_millis(ms))
+    }
+}
 
 /// Delivery records, per consumer. What a call changes is durable when it returns, and touches one consumer only (T6).
 #[async_trait]
@@ -44,6 +63,12 @@ pub trait Outbox: std::fmt::Debug + Send + Sync {
     /// Queues the whole undelivered tail of each named delivery's key again, in order, with fresh attempts. Returns how many.
     /// An empty list means every dead one of the consumer.
     async fn requeue(&self, consumer: &ConsumerName, positions: &[Position]) -> Result<u64, StoreError>;
+
+    /// Queues events again with fresh attempts, delivered ones too: same ids, same bytes. Of an undelivered one the whole
+    /// undelivered tail of its key. A key's lower sequences still go first, and nothing of a key goes out while another of it is
+    /// out (G8). With a pace the keys come due one after the other. Returns how many; events that are not this consumer's,
+    /// not yet read, or skipped are passed over. `Invalid` for what history does not hold.
+    async fn replay(&self, consumer: &ConsumerName, positions: &[Position], pace: Option<Pace>) -> Result<u64, StoreError>;
 
     /// Gives one undelivered event up, on record; the rest of its key goes on.
     async fn skip(&self, consumer: &ConsumerName, position: Position, now: Timestamp) -> Result<(), StoreError>;

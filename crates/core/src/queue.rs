@@ -152,10 +152,13 @@ impl DeliveryQueue {
     pub fn release(&mut self, position: Position) {
         let Some(entry) = self.entries.get_mut(&position).filter(|entry| entry.in_flight) else { return };
         entry.in_flight = false;
-        let (key, given_up) = (entry.open.key, entry.given_up);
+        let (key, given_up, state) = (entry.open.key, entry.given_up, entry.open.state);
         if given_up {
             self.remove(position);
-        } else if entry.open.state != OpenState::Dead && self.head(&key) == Some(position) {
+        } else if self.head(&key) != Some(position) {
+            // One of its key was put before it meanwhile.
+            self.settle_ready(&key);
+        } else if state != OpenState::Dead {
             self.ready.insert(position);
         }
     }
@@ -171,6 +174,27 @@ impl DeliveryQueue {
         let keys: BTreeSet<_> =
             positions.iter().filter_map(|position| self.entries.get(position)).map(|entry| entry.open.key).collect();
         keys.into_iter().map(|key| self.requeue_key(&key)).sum()
+    }
+
+    /// Queues an event again with fresh attempts, not before `at` if given: an undelivered one with its key's whole tail, a delivered
+    /// one of `key` alone. `attempts_ever` counts those made for a delivered one. Returns how many events.
+    pub fn replay(&mut self, position: Position, key: KeyDigest, attempts_ever: u32, at: Option<Timestamp>) -> u64 {
+        if position >= self.read {
+            return 0;
+        }
+        let state = at.map_or(OpenState::Queued, |at| OpenState::Retrying { at });
+        if !self.entries.contains_key(&position) {
+            let open = OpenDelivery { key, state, attempts: 0, attempts_ever };
+            self.insert(position, Entry { open, in_flight: false, given_up: false, stored: false });
+            return 1;
+        }
+        let count = self.requeue_key(&key);
+        let head = self.head(&key).and_then(|head| Some((head, *self.entries.get(&head)?)));
+        if let (Some(_), Some((head, entry))) = (at, head.filter(|(_, entry)| !entry.in_flight && !entry.given_up)) {
+            self.remove(head);
+            self.insert(head, Entry { open: OpenDelivery { state, ..entry.open }, ..entry });
+        }
+        count
     }
 
     /// Every dead letter, in outbox order.
@@ -346,6 +370,8 @@ impl DeliveryQueue {
     /// Only the lowest undelivered event of a key can go out (G8).
     fn settle_ready(&mut self, key: &KeyDigest) {
         let Some(tail) = self.tails.get(key) else { return };
+        // Also one behind the head may be out, if the head was put before it meanwhile.
+        let one_is_out = tail.iter().any(|position| self.entries.get(position).is_some_and(|entry| entry.in_flight));
         let mut positions = tail.iter().copied();
         let Some(head) = positions.next() else { return };
         // Only the next one can have been ready: it was the head before.
@@ -354,8 +380,12 @@ impl DeliveryQueue {
             self.unready(second, entry.open.state);
         }
         let Some(entry) = self.entries.get(&head).copied() else { return };
+        if one_is_out {
+            self.unready(head, entry.open.state);
+            return;
+        }
         match entry.open.state {
-            _ if entry.in_flight || entry.given_up => {}
+            _ if entry.given_up => {}
             OpenState::Dead => {}
             OpenState::Queued => drop(self.ready.insert(head)),
             OpenState::Retrying { at } if !self.ready.contains(&head) => drop(self.timed.insert((at, head))),

@@ -43,6 +43,8 @@ pub struct SinkError {
     pub context: String,
     /// The HTTP status, where there was one.
     pub status: Option<u16>,
+    /// The beginning of what the other side answered, where it answered with a text; at most some hundred bytes, no secrets.
+    pub excerpt: Option<String>,
     /// Why.
     #[source]
     pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
@@ -51,13 +53,19 @@ pub struct SinkError {
 impl SinkError {
     /// Of a kind, with what was tried.
     pub fn new(kind: SinkErrorKind, context: impl Into<String>) -> Self {
-        Self { kind, context: context.into(), status: None, source: None }
+        Self { kind, context: context.into(), status: None, excerpt: None, source: None }
     }
 
     /// With the HTTP status.
     #[must_use]
     pub fn with_status(self, status: u16) -> Self {
         Self { status: Some(status), ..self }
+    }
+
+    /// With the beginning of the answer; an empty one counts as none.
+    #[must_use]
+    pub fn with_excerpt(self, excerpt: impl Into<String>) -> Self {
+        Self { excerpt: Some(excerpt.into()).filter(|text| !text.is_empty()), ..self }
     }
 
     /// With its cause.
@@ -116,7 +124,7 @@ pub struct Newest {
     pub at: Timestamp,
 }
 
-/// What a sink offers whose other side keeps books (K11). Separate stores must never feed one consumer; here it is enforced.
+/// What a sink offers whose other side keeps books. Separate stores must never feed one consumer; here it is enforced.
 #[async_trait]
 pub trait SinkBooks: std::fmt::Debug + Send + Sync {
     /// Says who feeds it from now on; called once, before `deliver`. No I/O. From then on `check` and `deliver` are `Fatal` while the

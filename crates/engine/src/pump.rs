@@ -148,7 +148,14 @@ impl Pump {
             SinkErrorKind::Rejected { retry_after } => (AttemptOutcome::Rejected, retry_after),
         };
         let now = self.deps.clock.now();
-        let attempt = Attempt { number: delivery.attempt, at: now, outcome, status: error.status, error: error.to_string() };
+        let attempt = Attempt {
+            number: delivery.attempt,
+            at: now,
+            outcome,
+            status: error.status,
+            error: error.to_string(),
+            excerpt: error.excerpt.clone(),
+        };
         match self.deps.schedule.after(delivery.attempt, self.chance.u64(..)) {
             Some(delay) => {
                 let delay = delay.max(retry_after.unwrap_or_default());

@@ -184,7 +184,7 @@ impl Core {
         rows.remove(keys::consumer(consumer.number));
         // Without its row the rest is out of reach, and its number is never used again: a crash in between loses nothing.
         self.write(rows)?;
-        for kind in [Kind::Open, Kind::Attempt, Kind::Skipped] {
+        for kind in [Kind::Open, Kind::Attempt, Kind::Excerpt, Kind::Skipped] {
             self.remove_all(&keys::of_consumer(kind, consumer.number))?;
         }
         Ok(open.saturating_add(unread))

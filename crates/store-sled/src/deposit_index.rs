@@ -61,4 +61,6 @@ pub(crate) fn matches(filter: &DepositFilter, row: &DepositRow) -> bool {
         && filter.reference.as_deref().is_none_or(|reference| Some(reference) == row.reference.as_deref())
         && filter.state.is_none_or(|state| state == row.state)
         && filter.tx_id.as_ref().is_none_or(|tx_id| *tx_id == row.key.tx_id.as_str())
+        && filter.output_index.is_none_or(|index| index == row.key.output_index)
+        && filter.asset.as_deref().is_none_or(|asset| asset == row.asset.symbol || asset == row.asset.id.as_str())
 }

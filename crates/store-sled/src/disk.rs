@@ -41,6 +41,9 @@ impl Disk {
         let exists = is_initialised(path);
         if exists {
             require_parts(path)?;
+            check_conf(path)?;
+            // What a killed process wrote and did not sync is read from memory now, and would be built upon.
+            drop(sync_files(path)?);
         } else {
             begin_making(path)?;
         }
@@ -59,6 +62,7 @@ impl Disk {
 
     /// Applies one commit. Not durable before [`Disk::sync`].
     pub(crate) fn apply(&mut self, mut rows: Rows) -> Result<(), StoreError> {
+        self.progress.census = self.progress.census.after(&rows, &self.reader)?;
         self.progress.commits = self.progress.commits.saturating_add(1);
         rows.put(keys::progress(), &self.progress)?;
         self.reader.db().apply_batch(rows.into_batch()).map_err(|error| refused_write(self.reader.path(), error))
@@ -136,6 +140,18 @@ fn require_parts(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// sled reads a damaged `conf` with a warning, and writes a new one over a very short one.
+fn check_conf(path: &Path) -> Result<(), StoreError> {
+    let conf = path.join("conf");
+    let bytes = std::fs::read(&conf).map_err(|error| refused_io("reading", &conf, error))?;
+    match bytes.split_last_chunk::<4>() {
+        Some((text, sum)) if !text.is_empty() && crc32fast::hash(text).to_le_bytes() == *sum => Ok(()),
+        _ => {
+            Err(refused(format!("the state in {} is damaged: its file `conf` is not what was written; {REMEDY}", path.display())))
+        }
+    }
+}
+
 /// How often, and how long apart, sled is given time to let go of its file.
 const LET_GO: (u32, Duration) = (100, Duration::from_millis(20));
 
@@ -195,15 +211,21 @@ fn open_existing(reader: &Reader, file: &File, options: &OpenOptions) -> Result<
     if meta.instance != mark.instance {
         return Err(refused(format!("the database and the commit counter in {path} belong to two different states; {REMEDY}")));
     }
-    let progress: Progress = reader.get(&keys::progress())?.ok_or_else(|| behind(0))?;
+    let mut progress: Progress = reader.get(&keys::progress())?.ok_or_else(|| behind(0))?;
     if progress.commits < mark.commits && !options.restored {
         return Err(behind(progress.commits));
     }
+    if progress.epoch != meta.epoch {
+        return Err(refused(format!("the state in {path} is damaged: it names two epochs; {REMEDY}")));
+    }
+    progress.census.verify(reader)?;
     if options.restored {
         // Greater than any epoch this state ever had, also where the clock went back.
         meta.epoch = Epoch(options.clock.now().seconds().max(meta.epoch.0.saturating_add(1)));
+        progress.epoch = meta.epoch;
         let mut rows = Rows::default();
         rows.put(keys::meta(), &meta)?;
+        rows.put(keys::progress(), &progress)?;
         write_durably(reader, file, rows)?;
     }
     let failed = |error| refused_io("writing", &reader.path().join(counter::NAME), error);
@@ -224,7 +246,7 @@ fn make_new(reader: &Reader, file: &File, clock: &dyn Clock) -> Result<(Counter,
     let mut instance = [0; 16];
     instance.iter_mut().zip(half().into_iter().chain(half())).for_each(|(to, from)| *to = from);
     let meta = Meta { format: FORMAT, epoch: Epoch(now.seconds()), instance, created_at: now };
-    let progress = Progress::new();
+    let progress = Progress::new(meta.epoch);
     let mut rows = Rows::default();
     rows.put(keys::meta(), &meta)?;
     rows.put(keys::progress(), &progress)?;

@@ -1,11 +1,13 @@
 //! Handing deliveries out and taking their outcomes back.
 
 use crate::keys::{self, ConsumerNumber};
+use crate::listing::last_attempt;
 use crate::reader::Rows;
 use crate::record::Kind;
-use crate::rows::SkippedRow;
+use crate::rows::{AttemptRow, SkippedRow};
 use crate::writer::{Core, Lost};
-use confirmd_core::{Attempt, ConsumerName, Delivery, Position, StoreError, Timestamp};
+use confirmd_core::{Attempt, ConsumerName, Delivery, Pace, Position, StoreError, Timestamp};
+use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
 /// Fresh events looked at in one turn of the writer; others get their turn in between.
@@ -123,6 +125,28 @@ impl Core {
         Ok(count)
     }
 
+    /// Queues again, delivered ones too.
+    pub(crate) fn replay(&mut self, name: &ConsumerName, positions: &[Position], pace: Option<Pace>) -> Result<u64, StoreError> {
+        self.must_exist(name, positions)?;
+        let reader = self.disk.reader.clone();
+        let consumer = self.consumers.get_mut(name)?;
+        let (mut count, mut keys) = (0_u64, BTreeSet::new());
+        for position in positions.iter().copied().collect::<BTreeSet<_>>() {
+            let event = reader.needed_event(position)?;
+            let concerns = position >= consumer.row.began && consumer.row.filter.takes(&event.event);
+            if !concerns || reader.has(&keys::delivery(Kind::Skipped, consumer.number, position))? {
+                continue;
+            }
+            let digest = event.digest();
+            let at = pace.map(|pace| pace.at(u64::try_from(keys.len()).unwrap_or(u64::MAX)));
+            keys.insert(digest);
+            let ever = last_attempt(&reader, consumer, position)?.map_or(0, |(ever, _)| ever);
+            count = count.saturating_add(consumer.queue.replay(position, digest, ever, at));
+        }
+        self.save_consumer(name, Rows::default())?;
+        Ok(count)
+    }
+
     /// Gives one event up, on record.
     pub(crate) fn skip(&mut self, name: &ConsumerName, position: Position, now: Timestamp) -> Result<(), StoreError> {
         self.must_exist(name, &[position])?;
@@ -166,9 +190,13 @@ fn put_attempt(
     attempt: &Attempt,
     rows: &mut Rows,
 ) -> Result<(), StoreError> {
-    rows.put(keys::attempt(consumer, position, number), attempt)?;
+    rows.put(keys::attempt(consumer, position, number), &AttemptRow::from(attempt))?;
+    if let Some(excerpt) = &attempt.excerpt {
+        rows.put(keys::excerpt(consumer, position, number), excerpt)?;
+    }
     if let Some(old) = number.checked_sub(ATTEMPTS_KEPT) {
         rows.remove(keys::attempt(consumer, position, old));
+        rows.remove(keys::excerpt(consumer, position, old));
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Keys: a prefix byte, then big-endian parts, so that ranges come out in order.
 
 use crate::record::Kind;
-use confirmd_core::{AssetId, EventId, Height, KeyDigest, Position, Timestamp};
+use confirmd_core::{AssetId, CursorName, EventId, Height, KeyDigest, Position, Timestamp};
 
 /// A chain's number within this store; shorter than its id in every key.
 pub(crate) type ChainNumber = u32;
@@ -110,6 +110,29 @@ pub(crate) fn delivery(kind: Kind, consumer: ConsumerNumber, position: Position)
 
 pub(crate) fn attempt(consumer: ConsumerNumber, position: Position, number: u32) -> Key {
     delivery(Kind::Attempt, consumer, position).then(&number.to_be_bytes())
+}
+
+/// What the other side answered to a failed attempt.
+pub(crate) fn excerpt(consumer: ConsumerNumber, position: Position, number: u32) -> Key {
+    delivery(Kind::Excerpt, consumer, position).then(&number.to_be_bytes())
+}
+
+/// Every step of a deposit's life.
+pub(crate) fn life(digest: &KeyDigest) -> Key {
+    Key::new(Kind::Life).then(&digest.0)
+}
+
+/// One step: the `index`-th of that commit.
+pub(crate) fn life_step(digest: &KeyDigest, commit: u64, index: u32) -> Key {
+    life(digest).then(&commit.to_be_bytes()).then(&index.to_be_bytes())
+}
+
+pub(crate) fn reorg(chain: ChainNumber, commit: u64) -> Key {
+    of_chain(Kind::Reorg, chain).then(&commit.to_be_bytes())
+}
+
+pub(crate) fn cursor(name: &CursorName) -> Key {
+    Key::new(Kind::Cursor).then(name.as_str().as_bytes())
 }
 
 pub(crate) fn deposit(digest: &KeyDigest) -> Key {

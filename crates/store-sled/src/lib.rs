@@ -6,10 +6,12 @@
 //! delivery queues, so nothing past the last synced commit is ever handed out.
 //!
 //! What lies in the directory: `db`, `conf`, `blobs` and `snap.*` are sled's; `lock` holds the owner's process id; `commits`
-//! remembers how many commits were synced, so that a tail which the database silently dropped is noticed at the next start;
+//! remembers how many commits were synced, so that a tail which the database silently dropped is noticed at the next start
+//! (what it dropped elsewhere is noticed by `census`);
 //! `making` stands there only while a new store is being made.
 #![warn(missing_docs)]
 
+mod census;
 mod consumers;
 mod counter;
 mod damage;
@@ -22,6 +24,7 @@ mod heads;
 mod history;
 mod keys;
 mod listing;
+mod lives;
 mod lock;
 mod outbox;
 mod plan;

@@ -4,7 +4,7 @@ use crate::consumers::Consumer;
 use crate::keys;
 use crate::reader::Reader;
 use crate::record::Kind;
-use crate::rows::SkippedRow;
+use crate::rows::{AttemptRow, SkippedRow};
 use crate::writer::Core;
 use confirmd_core::{Attempt, ConsumerName, DeliveryFilter, DeliveryRecord, DeliveryState, OpenState, Position, StoreError};
 use std::collections::BTreeSet;
@@ -50,7 +50,12 @@ impl Core {
     pub(crate) fn attempts(&self, name: &ConsumerName, position: Position) -> Result<Vec<Attempt>, StoreError> {
         let consumer = self.consumers.get(name)?;
         let prefix = keys::delivery(Kind::Attempt, consumer.number, position);
-        self.disk.reader.scan(&prefix).map(|row| row.map(|(_, attempt)| attempt)).collect()
+        let reader = &self.disk.reader;
+        let attempt = |row: Result<(sled::IVec, AttemptRow), StoreError>| {
+            let (key, attempt) = row?;
+            Ok(attempt.with(excerpt(reader, consumer, position, ever_of(&key))?))
+        };
+        reader.scan::<AttemptRow>(&prefix).map(attempt).collect()
     }
 
     fn candidates(
@@ -95,7 +100,10 @@ fn record(reader: &Reader, consumer: &Consumer, position: Position) -> Result<Op
     let Some(row) = reader.event(position)? else { return Ok(None) };
     let open = consumer.queue.get(position);
     let skipped: Option<SkippedRow> = reader.get(&keys::delivery(Kind::Skipped, consumer.number, position))?;
-    let last_attempt = last_attempt(reader, consumer, position)?;
+    let last_attempt = match last_attempt(reader, consumer, position)? {
+        Some((ever, attempt)) => Some(attempt.with(excerpt(reader, consumer, position, ever)?)),
+        None => None,
+    };
     let (state, attempts, next, blocked_by) = match (open, skipped) {
         (Some((state, open, blocked_by)), _) => {
             let next = match open.state {
@@ -130,8 +138,23 @@ fn record(reader: &Reader, consumer: &Consumer, position: Position) -> Result<Op
     }))
 }
 
-fn last_attempt(reader: &Reader, consumer: &Consumer, position: Position) -> Result<Option<Attempt>, StoreError> {
+/// The last failed attempt, with how many there were ever.
+pub(crate) fn last_attempt(
+    reader: &Reader,
+    consumer: &Consumer,
+    position: Position,
+) -> Result<Option<(u32, AttemptRow)>, StoreError> {
     let from = keys::attempt(consumer.number, position, 0);
     let to = keys::attempt(consumer.number, position, u32::MAX);
-    reader.range(&from, &to).next_back().transpose().map(|last| last.map(|(_, attempt)| attempt))
+    let last = reader.range::<AttemptRow>(&from, &to).next_back().transpose()?;
+    Ok(last.map(|(key, attempt)| (ever_of(&key), attempt)))
+}
+
+/// Which attempt ever a record is of.
+fn ever_of(key: &[u8]) -> u32 {
+    key.last_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes))
+}
+
+fn excerpt(reader: &Reader, consumer: &Consumer, position: Position, ever: u32) -> Result<Option<String>, StoreError> {
+    reader.get(&keys::excerpt(consumer.number, position, ever))
 }

@@ -4,8 +4,8 @@ use crate::handout::Handout;
 use crate::store::SledStore;
 use async_trait::async_trait;
 use confirmd_core::{
-    Attempt, ConsumerName, ConsumerSpec, ConsumerStatus, Delivery, DeliveryFilter, DeliveryRecord, Outbox, Position, StoreError,
-    Timestamp,
+    Attempt, ConsumerName, ConsumerSpec, ConsumerStatus, Delivery, DeliveryFilter, DeliveryRecord, Outbox, Pace, Position,
+    StoreError, Timestamp,
 };
 
 /// Unread events counted for a status.
@@ -95,6 +95,11 @@ impl Outbox for SledStore {
     async fn requeue(&self, consumer: &ConsumerName, positions: &[Position]) -> Result<u64, StoreError> {
         let (name, positions) = (consumer.clone(), positions.to_vec());
         self.writer.run(move |core| core.requeue(&name, &positions)).await
+    }
+
+    async fn replay(&self, consumer: &ConsumerName, positions: &[Position], pace: Option<Pace>) -> Result<u64, StoreError> {
+        let (name, positions) = (consumer.clone(), positions.to_vec());
+        self.writer.run(move |core| core.replay(&name, &positions, pace)).await
     }
 
     async fn skip(&self, consumer: &ConsumerName, position: Position, now: Timestamp) -> Result<(), StoreError> {

@@ -2,6 +2,7 @@
 
 use crate::deposits::DepositPlan;
 use crate::keys::{self, ChainNumber};
+use crate::lives::LifePlan;
 use crate::reader::{Reader, Rows};
 use crate::record::Kind;
 use crate::rows::{ArchiveRow, EventRow, HeldRow};
@@ -29,6 +30,7 @@ impl Core {
         let mut held = HeldPlan { reader: &reader, chain: head.number, set, events: &events, known: HashMap::new() };
         held.write(&mut rows)?;
         DepositPlan::new(&reader, head, set, &events, self.clock.now()).write(&mut rows)?;
+        LifePlan::new(head, set, self.clock.now()).write(self.disk.progress.commits, &mut rows)?;
         events.write(set, &mut rows)?;
         head.take(set, &mut rows)?;
         self.disk.progress.next_position = events.end;

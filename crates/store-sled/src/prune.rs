@@ -5,10 +5,12 @@ use crate::reader::Rows;
 use crate::record::Kind;
 use crate::rows::{DepositRow, EventRow};
 use crate::writer::Core;
-use confirmd_core::{DepositState, KeyDigest, Position, StoreError, Timestamp};
+use confirmd_core::{DepositState, KeyDigest, Position, ReorgRecord, StoreError, Timestamp};
 
 /// Records looked at in one turn of the writer.
 const TURN: usize = 500;
+/// Steps of one deposit's life that are forgotten with it; more happen to none.
+const LIFE_MAX: usize = 10_000;
 /// Younger events in a row after which the rest is taken to be younger too: a clock may have jumped back and forth.
 const YOUNGER_MAX: u32 = 1_000;
 
@@ -27,11 +29,13 @@ pub(crate) struct Pruning {
     pub(crate) stage: Stage,
     younger: u32,
     pub(crate) events: u64,
+    /// Events from here on are held by readers' cursors.
+    held_from: Option<Position>,
 }
 
 impl Pruning {
     pub(crate) fn new(before: Timestamp) -> Self {
-        Self { before, stage: Stage::Events { from: Position(0) }, younger: 0, events: 0 }
+        Self { before, stage: Stage::Events { from: Position(0) }, younger: 0, events: 0, held_from: None }
     }
 }
 
@@ -43,13 +47,15 @@ impl Core {
             Stage::Events { from } => {
                 if from == Position(0) {
                     self.save_consumers()?;
+                    pruning.held_from = self.expire_cursors(pruning.before, &mut rows)?;
+                    self.prune_reorgs(pruning.before, &mut rows)?;
                 }
                 self.prune_events(from, &mut pruning, &mut rows)?
             }
             Stage::Deposits { from } => self.prune_deposits(&from, &mut pruning, &mut rows)?,
             Stage::Done => 0,
         };
-        if removed > 0 {
+        if removed > 0 || !rows.is_empty() {
             self.write(rows)?;
         }
         Ok(pruning)
@@ -70,7 +76,8 @@ impl Core {
                 continue;
             }
             pruning.younger = 0;
-            if !self.event_is_needed(position, &event)? {
+            let held = pruning.held_from.is_some_and(|from| position >= from);
+            if !held && !self.event_is_needed(position, &event)? {
                 self.forget_event(position, &event, rows)?;
                 removed += 1;
             }
@@ -81,6 +88,33 @@ impl Core {
             None => Stage::Deposits { from: keys::all(Kind::ByTime) },
         };
         Ok(removed)
+    }
+
+    /// Cursors that were not used for long expire; the lowest position that the others still wait for.
+    fn expire_cursors(&self, before: Timestamp, rows: &mut Rows) -> Result<Option<Position>, StoreError> {
+        let mut held_from: Option<Position> = None;
+        for mut cursor in self.cursors()? {
+            if cursor.used_at < before && !cursor.expired {
+                cursor.expired = true;
+                tracing::warn!(cursor = %cursor.name, "a reader's cursor was idle for longer than history and has expired");
+                rows.put(keys::cursor(&cursor.name), &cursor)?;
+            }
+            if !cursor.expired {
+                let next = cursor.after.next();
+                held_from = Some(held_from.map_or(next, |from| from.min(next)));
+            }
+        }
+        Ok(held_from)
+    }
+
+    fn prune_reorgs(&self, before: Timestamp, rows: &mut Rows) -> Result<(), StoreError> {
+        for row in self.disk.reader.scan::<ReorgRecord>(&keys::all(Kind::Reorg)).take(TURN) {
+            let (key, reorg) = row?;
+            if reorg.at < before {
+                rows.remove(key);
+            }
+        }
+        Ok(())
     }
 
     fn event_is_needed(&self, position: Position, row: &EventRow) -> Result<bool, StoreError> {
@@ -98,6 +132,8 @@ impl Core {
             rows.remove(keys::delivery(Kind::Skipped, consumer.number, position));
             let attempts = keys::delivery(Kind::Attempt, consumer.number, position);
             self.disk.reader.keys(&attempts, TURN)?.into_iter().for_each(|key| rows.remove(key));
+            let excerpts = keys::delivery(Kind::Excerpt, consumer.number, position);
+            self.disk.reader.keys(&excerpts, TURN)?.into_iter().for_each(|key| rows.remove(key));
         }
         Ok(())
     }
@@ -114,6 +150,7 @@ impl Core {
             if self.deposit_ended(&digest, &row, pruning.before)? {
                 crate::deposit_index::index_keys(&digest, &row).into_iter().for_each(|entry| rows.remove(entry));
                 rows.remove(keys::deposit(&digest));
+                self.disk.reader.keys(&keys::life(&digest), LIFE_MAX)?.into_iter().for_each(|key| rows.remove(key));
                 removed += 1;
             }
         }

@@ -1,10 +1,11 @@
 //! Reading checked records, and collecting the writes of one commit.
 
 use crate::damage::{REMEDY, refused_by, refused_io};
-use crate::keys::Key;
-use crate::record::{seal, unseal};
+use crate::keys::{self, Key};
+use crate::record::{Kind, seal, unseal};
 use confirmd_core::StoreError;
 use serde::{Serialize, de::DeserializeOwned};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Reads records. Cheap to clone.
@@ -50,6 +51,16 @@ impl Reader {
     pub(crate) fn has(&self, key: &Key) -> Result<bool, StoreError> {
         self.count_read();
         self.db.contains_key(key).map_err(|error| self.failed(error))
+    }
+
+    /// A record as it lies there.
+    pub(crate) fn raw(&self, key: &[u8]) -> Result<Option<sled::IVec>, StoreError> {
+        self.db.get(key).map_err(|error| self.failed(error))
+    }
+
+    /// Every record of a kind as it lies there.
+    pub(crate) fn raw_scan(&self, kind: Kind) -> impl Iterator<Item = Result<(sled::IVec, sled::IVec), StoreError>> + '_ {
+        self.db.scan_prefix(keys::all(kind)).map(|row| row.map_err(|error| self.failed(error)))
     }
 
     /// Every record whose key begins with `prefix`, in order of the keys.
@@ -110,23 +121,40 @@ impl Reader {
 
 /// Writes of one commit.
 #[derive(Debug, Default)]
-pub(crate) struct Rows(sled::Batch);
+pub(crate) struct Rows(BTreeMap<sled::IVec, Option<Vec<u8>>>);
 
 impl Rows {
     /// Writes or replaces a record.
     pub(crate) fn put<T: Serialize>(&mut self, key: Key, value: &T) -> Result<(), StoreError> {
         let sealed = seal(key.as_ref(), value)?;
-        self.0.insert(key, sealed);
+        self.0.insert(key.into(), Some(sealed));
         Ok(())
+    }
+
+    /// Whether a commit would write nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// For the database.
     pub(crate) fn into_batch(self) -> sled::Batch {
-        self.0
+        let mut batch = sled::Batch::default();
+        for (key, value) in self.0 {
+            match value {
+                Some(value) => batch.insert(key, value),
+                None => batch.remove(key),
+            }
+        }
+        batch
+    }
+
+    /// Keys and what is written under them; `None` removes.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+        self.0.iter().map(|(key, value)| (key.as_ref(), value.as_deref()))
     }
 
     /// Removes a record.
     pub(crate) fn remove(&mut self, key: impl Into<sled::IVec>) {
-        self.0.remove(key);
+        self.0.insert(key.into(), None);
     }
 }

@@ -27,6 +27,7 @@ pub(crate) enum Kind {
     Open,
     Attempt,
     Skipped,
+    Excerpt,
     Deposit,
     ByTime,
     ByChain,
@@ -34,10 +35,13 @@ pub(crate) enum Kind {
     ByReference,
     ByTransaction,
     ByState,
+    Life,
+    Reorg,
+    Cursor,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 23] = [
+    pub(crate) const ALL: [Self; 27] = [
         Self::Meta,
         Self::Progress,
         Self::Head,
@@ -54,6 +58,7 @@ impl Kind {
         Self::Open,
         Self::Attempt,
         Self::Skipped,
+        Self::Excerpt,
         Self::Deposit,
         Self::ByTime,
         Self::ByChain,
@@ -61,6 +66,9 @@ impl Kind {
         Self::ByReference,
         Self::ByTransaction,
         Self::ByState,
+        Self::Life,
+        Self::Reorg,
+        Self::Cursor,
     ];
 
     /// The prefix of its keys.
@@ -82,6 +90,7 @@ impl Kind {
             Self::Open => 0x31,
             Self::Attempt => 0x32,
             Self::Skipped => 0x33,
+            Self::Excerpt => 0x34,
             Self::Deposit => 0x40,
             Self::ByTime => 0x41,
             Self::ByChain => 0x42,
@@ -89,6 +98,9 @@ impl Kind {
             Self::ByReference => 0x44,
             Self::ByTransaction => 0x45,
             Self::ByState => 0x46,
+            Self::Life => 0x47,
+            Self::Reorg => 0x48,
+            Self::Cursor => 0x50,
         }
     }
 
@@ -110,6 +122,10 @@ impl Kind {
             Self::Open => "an undelivered event",
             Self::Attempt => "a failed attempt",
             Self::Skipped => "a skipped event",
+            Self::Excerpt => "an excerpt of an answer",
+            Self::Life => "a step of a deposit's life",
+            Self::Reorg => "a reorg of the history",
+            Self::Cursor => "a reader's cursor",
             Self::Deposit => "a deposit of the history",
             Self::ByTime | Self::ByChain | Self::ByAddress | Self::ByReference | Self::ByTransaction | Self::ByState => {
                 "an index entry of the history"
@@ -117,7 +133,7 @@ impl Kind {
         }
     }
 
-    fn of(key: &[u8]) -> Option<Self> {
+    pub(crate) fn of(key: &[u8]) -> Option<Self> {
         let byte = key.first()?;
         Self::ALL.into_iter().find(|kind| kind.byte() == *byte)
     }
@@ -136,6 +152,21 @@ fn checksum(key: &[u8], payload: &[u8]) -> [u8; 4] {
     hasher.update(key);
     hasher.update(payload);
     hasher.finalize().to_le_bytes()
+}
+
+/// The checksum that a sealed record carries.
+pub(crate) fn stored_checksum(sealed: &[u8]) -> u32 {
+    sealed.get(1..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
+/// Whether a record is whole, without decoding it. A record of another format passes: whoever reads it refuses it.
+pub(crate) fn check(key: &[u8], sealed: &[u8]) -> Result<(), StoreError> {
+    match sealed.get(HEADER..) {
+        Some(payload) if sealed.first() != Some(&VERSION) || stored_checksum(sealed).to_le_bytes() == checksum(key, payload) => {
+            Ok(())
+        }
+        _ => Err(refused(format!("{} in the state is damaged: its checksum does not match; {REMEDY}", describe(key)))),
+    }
 }
 
 /// Wraps a value for its key.

@@ -1,15 +1,16 @@
 //! The records as they are written. Their bytes are pinned by a golden test; a change needs a new format version.
 
+use crate::census::Census;
 use crate::keys::{ChainNumber, ConsumerNumber};
 use confirmd_core::{
-    Archived, ChainId, ChainName, ConsumerFilter, ConsumerName, DepositRecord, Epoch, Event, FinalityTag, Height, KeyDigest,
-    OpenDelivery, OpenState, Position, Timestamp,
+    Archived, Attempt, AttemptOutcome, ChainId, ChainName, ConsumerFilter, ConsumerName, DepositRecord, Epoch, Event,
+    FinalityTag, Height, KeyDigest, OpenDelivery, OpenState, Position, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// The format of the store as a whole.
-pub(crate) const FORMAT: u32 = 1;
+/// The format of the store as a whole. 2: with a census.
+pub(crate) const FORMAT: u32 = 2;
 
 /// The store's own record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,12 +28,16 @@ pub(crate) struct Progress {
     pub(crate) next_position: Position,
     pub(crate) next_chain: ChainNumber,
     pub(crate) next_consumer: ConsumerNumber,
+    /// As in `Meta`, which is written once: one of them may be an older record.
+    pub(crate) epoch: Epoch,
+    pub(crate) census: Census,
 }
 
 impl Progress {
     /// Of a store that holds nothing.
-    pub(crate) fn new() -> Self {
-        Self { commits: 1, next_position: Position(1), next_chain: 1, next_consumer: 1 }
+    pub(crate) fn new(epoch: Epoch) -> Self {
+        let (next_chain, next_consumer, census) = (1, 1, Census::default());
+        Self { commits: 1, next_position: Position(1), next_chain, next_consumer, epoch, census }
     }
 }
 
@@ -126,6 +131,30 @@ impl From<OpenRow> for OpenDelivery {
 pub(crate) struct SkippedRow {
     pub(crate) at: Timestamp,
     pub(crate) attempts: u32,
+}
+
+/// A failed attempt; what the other side answered stands beside it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AttemptRow {
+    pub(crate) number: u32,
+    pub(crate) at: Timestamp,
+    pub(crate) outcome: AttemptOutcome,
+    pub(crate) status: Option<u16>,
+    pub(crate) error: String,
+}
+
+impl From<&Attempt> for AttemptRow {
+    fn from(attempt: &Attempt) -> Self {
+        let Attempt { number, at, outcome, status, error, .. } = attempt.clone();
+        Self { number, at, outcome, status, error }
+    }
+}
+
+impl AttemptRow {
+    pub(crate) fn with(self, excerpt: Option<String>) -> Attempt {
+        let Self { number, at, outcome, status, error } = self;
+        Attempt { number, at, outcome, status, error, excerpt }
+    }
 }
 
 /// A deposit of the read model.

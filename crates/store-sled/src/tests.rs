@@ -4,6 +4,7 @@
 mod crash;
 mod damage;
 mod history;
+mod hostile;
 mod opening;
 mod outbox;
 mod state;

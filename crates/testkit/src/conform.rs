@@ -5,6 +5,7 @@
 //! silently.
 
 pub mod full_disk;
+pub mod power_cut;
 mod sample;
 pub mod sink;
 pub mod source;

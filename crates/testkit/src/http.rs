@@ -25,7 +25,7 @@ const BACKLOG: u32 = 1024;
 pub(crate) struct CloseConnection;
 
 /// A response that is never sent; its connection is closed instead.
-pub(crate) fn close_connection() -> Response {
+pub fn close_connection() -> Response {
     let mut response = ().into_response();
     response.extensions_mut().insert(CloseConnection);
     response

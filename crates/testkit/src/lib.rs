@@ -6,6 +6,8 @@
 //! * [`Receiver`] plays the customer's ledger: it verifies both signatures and moves money by the
 //!   documented rule for consumers.
 //!
+//! [`FakeNode`] speaks JSON-RPC for a network of your own; [`json_rpc::RpcError`] and [`Faults`] are its words.
+//!
 //! Beside them stand [`ScriptedChain`], a source without a node, and [`MemoryStore`], a store without a disk. With the feature
 //! `conform` comes the conformance kit: every rule of `docs/contracts` as trials for your own source, sink or store. With the
 //! feature `model` comes the reference model, which says what must have been told about a scripted chain.
@@ -42,6 +44,7 @@
 pub mod conform;
 pub mod fake_bitcoin;
 pub mod fake_evm;
+mod fake_node;
 pub mod faults;
 pub mod http;
 pub mod json_rpc;
@@ -57,6 +60,7 @@ pub use {alloy, bitcoin};
 
 pub use fake_bitcoin::{BitcoinOptions, FakeBitcoin};
 pub use fake_evm::{EvmOptions, FakeEvm};
+pub use fake_node::FakeNode;
 pub use faults::Faults;
 pub use memory_store::{MemoryDisk, MemoryStore};
 pub use receiver::{Receiver, ReceiverOptions};

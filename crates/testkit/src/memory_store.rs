@@ -7,6 +7,7 @@ mod deposits;
 mod disk;
 mod history;
 mod listing;
+mod lives;
 mod outbox;
 mod state;
 

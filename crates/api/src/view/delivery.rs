@@ -23,12 +23,14 @@ pub struct AttemptView {
     pub status: Option<u16>,
     /// What went wrong.
     pub error: String,
+    /// The beginning of what the receiver answered, where it answered with a text.
+    pub excerpt: Option<String>,
 }
 
 impl From<Attempt> for AttemptView {
     fn from(attempt: Attempt) -> Self {
-        let Attempt { number, at, outcome, status, error } = attempt;
-        Self { number, at: at.to_rfc3339(), outcome, status, error }
+        let Attempt { number, at, outcome, status, error, excerpt } = attempt;
+        Self { number, at: at.to_rfc3339(), outcome, status, error, excerpt }
     }
 }
 

@@ -59,6 +59,31 @@ fn g6_a_dead_event_blocks_its_key_and_a_requeue_frees_the_tail_in_order() {
 }
 
 #[test]
+fn g8_a_replayed_event_waits_while_a_later_one_of_its_key_is_out() {
+    let mut queue = filled();
+    queue.acknowledge(&[Position(1), Position(2)]);
+    let later = out(&mut queue, 0);
+    assert!(later.contains(&4), "{later:?}");
+    assert_eq!(queue.replay(Position(1), key(1), 3, None), 1);
+    assert!(out(&mut queue, 0).is_empty());
+    queue.release(Position(4));
+    assert_eq!(out(&mut queue, 0), [1]);
+    queue.acknowledge(&[Position(1)]);
+    assert_eq!(out(&mut queue, 0), [4]);
+    assert_eq!(queue.replay(Position(99), key(1), 0, None), 0, "what is not read yet comes anyway");
+}
+
+#[test]
+fn a_paced_replay_of_a_dead_key_comes_due_at_its_time() {
+    let mut queue = filled();
+    queue.bury(Position(1));
+    assert_eq!(queue.replay(Position(1), key(1), 1, Some(Timestamp(70))), 3);
+    assert!(out(&mut queue, 69).is_empty());
+    assert_eq!(queue.next_due(), Some(Timestamp(70)));
+    assert_eq!(queue.take_due(Timestamp(70), 9), [(Position(1), 1)]);
+}
+
+#[test]
 fn an_event_given_up_lets_the_rest_of_its_key_go_on() {
     let mut queue = filled();
     queue.bury(Position(1));

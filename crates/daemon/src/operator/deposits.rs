@@ -14,6 +14,7 @@ impl LocalOperator {
             reference: query.reference.clone(),
             state: query.state,
             tx_id: query.tx_id.clone(),
+            ..DepositFilter::default()
         };
         let limit = page_size(query.limit);
         let after: Option<DepositRecord> = query.after.as_ref().map(Cursor::place).transpose()?;

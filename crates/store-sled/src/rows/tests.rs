@@ -15,8 +15,8 @@ fn samples() -> String {
         ..transfer(3, 9)
     };
     let event = Some(Position(4));
-    line("meta", seal(&[0], &Meta { format: 1, epoch: Epoch(7), instance: [9; 16], created_at: Timestamp(7000) }).unwrap());
-    line("progress", seal(&[0], &Progress::new()).unwrap());
+    line("meta", seal(&[0], &Meta { format: 2, epoch: Epoch(7), instance: [9; 16], created_at: Timestamp(7000) }).unwrap());
+    line("progress", seal(&[0], &Progress::new(Epoch(7))).unwrap());
     let halt = Halt { reason: HaltReason::BrokenContract { detail: "S7".into() }, at: Timestamp(1) };
     let head = HeadRow {
         chain: chain(),
@@ -50,7 +50,7 @@ fn samples() -> String {
         let open = OpenDelivery { key: KeyDigest([5; 16]), state, attempts: 2, attempts_ever: 11 };
         line("open", seal(&[0], &OpenRow::from(open)).unwrap());
     }
-    line("attempt", seal(&[0], &attempt(2, 77)).unwrap());
+    line("attempt", seal(&[0], &AttemptRow::from(&attempt(2, 77))).unwrap());
     line("skipped", seal(&[0], &SkippedRow { at: Timestamp(6), attempts: 9 }).unwrap());
     let deposit = DepositRecord {
         chain: chain(),

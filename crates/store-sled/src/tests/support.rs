@@ -197,7 +197,14 @@ impl World {
 
 pub(crate) fn attempt(number: u32, at: u64) -> Attempt {
     let outcome = AttemptOutcome::Transient;
-    Attempt { number, at: Timestamp(at), outcome, status: Some(503), error: format!("attempt {number} was refused") }
+    Attempt {
+        number,
+        at: Timestamp(at),
+        outcome,
+        status: Some(503),
+        error: format!("attempt {number} was refused"),
+        excerpt: Some(format!("answer {number}")),
+    }
 }
 
 /// The text of a refusal.

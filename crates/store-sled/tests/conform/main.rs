@@ -1,6 +1,7 @@
 //! The store contract, rule by rule, against a store in a directory on the disk.
 
 mod plain_sled;
+mod state_damage;
 
 use async_trait::async_trait;
 use confirmd_core::{Clock, StoreError, Timestamp};
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
             let mut trials = store_trials("store_sled", Arc::new(Sled));
             trials.extend(power_cut_trials("store_sled", Arc::new(Sled)));
             trials.extend(plain_sled::trials());
+            trials.extend(state_damage::trials());
             trials
         })
     })
@@ -211,6 +213,17 @@ fn damage(way: &Way, path: &Path, other: &Path) -> std::io::Result<()> {
 /// A slot of the counter as the next format would write it: `confirmd-commits 2 ...` and its checksum.
 fn aged_slot(slot: &str) -> String {
     let line = slot.trim_end().rsplit_once(' ').map_or("", |(line, _)| line).replacen(" 1 ", " 2 ", 1);
+    sealed_slot(&line)
+}
+
+/// A slot of the counter with another count.
+fn counter_slot(slot: &str, other: impl Fn(usize) -> usize) -> String {
+    let line = slot.trim_end().rsplit_once(' ').map_or("", |(line, _)| line);
+    let (words, count) = line.rsplit_once(' ').unwrap_or_default();
+    sealed_slot(&format!("{words} {}", other(count.parse().unwrap_or(0))))
+}
+
+fn sealed_slot(line: &str) -> String {
     let sum = crc32fast::hash(line.as_bytes());
     format!("{:<511}\n", format!("{line} {sum:08x}"))
 }

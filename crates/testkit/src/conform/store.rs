@@ -1,19 +1,22 @@
-//! The store suite: the rules T1 to T13 of `docs/contracts/store.md`.
+//! The store suite: the rules T1 to T16 of `docs/contracts/store.md`.
 //!
 //! A store's author implements [`StoreHarness`] (what can be done to a store in a test) and [`StoreRig`] (one place for a store),
 //! and gives the harness to [`store_trials`].
 
 mod commits;
 mod deliveries;
+mod everything;
 mod failures;
 mod opening;
 mod order;
+mod reading;
 mod power_cut;
 mod retention;
 mod rules;
 mod support;
 mod world;
 
+pub use everything::{Everything, Sampled};
 pub use power_cut::{OpenStore, commit_if_recorded, power_cut_trials};
 pub use rules::{store_rules, store_trials};
 

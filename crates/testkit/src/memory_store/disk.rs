@@ -1,9 +1,6 @@
 //! The medium: what a store finds again.
 
-use confirmd_core::{
-    Archived, Attempt, ChainId, ChainState, ConsumerFilter, ConsumerName, DepositKey, DepositRecord, Epoch, EventId, EventRecord,
-    OpenDelivery, Position, StoreError,
-};
+use confirmd_core::{Archived, Attempt, ChainId, ChainState, ConsumerFilter, ConsumerName, CursorName, DepositKey, DepositRecord, Epoch, EventId, EventRecord, LifeStep, OpenDelivery, Position, PullCursor, ReorgRecord, StoreError};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -38,6 +35,9 @@ pub(super) struct Books {
     pub(super) next: Position,
     pub(super) consumers: BTreeMap<ConsumerName, Consumer>,
     pub(super) deposits: BTreeMap<(ChainId, DepositKey), DepositRecord>,
+    pub(super) lives: BTreeMap<(ChainId, DepositKey), Vec<LifeStep>>,
+    pub(super) reorgs: Vec<(ChainId, ReorgRecord)>,
+    pub(super) cursors: BTreeMap<CursorName, PullCursor>,
     /// Grows with every commit; stands in for the time in the read model.
     pub(super) commits: u64,
 }
@@ -72,6 +72,9 @@ impl Default for Books {
             next: Position(1),
             consumers: BTreeMap::new(),
             deposits: BTreeMap::new(),
+            lives: BTreeMap::new(),
+            reorgs: Vec::new(),
+            cursors: BTreeMap::new(),
             commits: 0,
         }
     }

@@ -5,9 +5,9 @@ use super::{MemoryStore, Queues, listing, no_consumer, no_event};
 use async_trait::async_trait;
 use confirmd_core::{
     Attempt, ConsumerName, ConsumerSpec, ConsumerStart, ConsumerStatus, Delivery, DeliveryFilter, DeliveryQueue, DeliveryRecord,
-    EventRecord, KeyDigest, Outbox, Position, StoreError, Timestamp,
+    EventRecord, KeyDigest, Outbox, Pace, Position, StoreError, Timestamp,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[async_trait]
 impl Outbox for MemoryStore {
@@ -128,6 +128,28 @@ impl Outbox for MemoryStore {
                 }
                 named => queue.requeue(named),
             };
+            queues.save(books, consumer)?;
+            Ok(count)
+        })
+    }
+
+    async fn replay(&self, consumer: &ConsumerName, positions: &[Position], pace: Option<Pace>) -> Result<u64, StoreError> {
+        self.commit_with(|books, queues| {
+            must_exist(books, consumer, positions)?;
+            let places: BTreeSet<_> = positions.iter().copied().collect();
+            let named: Vec<_> = places.iter().filter_map(|position| books.events.get(position).cloned()).collect();
+            let (queue, row) = queues.both(books, consumer)?;
+            let (mut count, mut keys) = (0_u64, BTreeSet::new());
+            for record in named {
+                let position = record.position;
+                if position < row.began || !row.filter.takes(&record.event) || row.skipped.contains_key(&position) {
+                    continue;
+                }
+                let index = u64::try_from(keys.len()).unwrap_or(u64::MAX);
+                keys.insert(digest(&record));
+                let ever = row.attempts.get(&position).map_or(0, |attempts| u32::try_from(attempts.len()).unwrap_or(u32::MAX));
+                count = count.saturating_add(queue.replay(position, digest(&record), ever, pace.map(|pace| pace.at(index))));
+            }
             queues.save(books, consumer)?;
             Ok(count)
         })

@@ -84,6 +84,18 @@ impl Ledger {
         self.moves
     }
 
+    /// Takes one body as a reader of the `file` sink's lines does: judged, applied by the rule and accepted at once.
+    ///
+    /// # Errors
+    /// When it is not an event.
+    pub fn read(&mut self, body: &[u8]) -> serde_json::Result<WireEvent> {
+        let event: WireEvent = serde_json::from_slice(body)?;
+        self.judge(&event, body);
+        self.apply(&event);
+        self.acknowledge(&event);
+        Ok(event)
+    }
+
     pub(super) fn problem(&mut self, what: String) {
         self.problems.push(what);
     }

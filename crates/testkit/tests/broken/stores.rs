@@ -66,4 +66,7 @@ const MISTAKES: &[(&str, &[Mistake])] = &[
     ("T11", &[Mistake::HandsOutBeforeTheSync, Mistake::LosesTheLastCommitInAPowerCut]),
     ("T12", &[Mistake::GoesOnAfterAFailure, Mistake::TakesAFailureForAConflict]),
     ("T13", &[Mistake::PrunesSequences]),
+    ("T14", &[Mistake::ReadsTheFirstEventTwice, Mistake::ExpiresNoCursor, Mistake::HoldsNothingForCursors]),
+    ("T15", &[Mistake::TellsNoReorgs]),
+    ("T16", &[Mistake::IgnoresThePace]),
 ];

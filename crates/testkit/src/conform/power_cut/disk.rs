@@ -107,6 +107,7 @@ impl Disk {
             }
             Record::Synced { inode } => self.node(inode).sync(),
             Record::RangeSynced { inode, from, size } => self.node(inode).sync_range(from, size),
+            Record::Begun => {}
             Record::Said(text) => self.said.extend(text),
         }
     }

@@ -49,6 +49,8 @@ pub(super) enum Record {
         from: u64,
         size: u64,
     },
+    /// A process began.
+    Begun,
     /// Said on stdout: the outside world knows it now.
     Said(Vec<u8>),
 }
@@ -121,6 +123,7 @@ fn record(kind: u8, first: u64, second: u64, data: Vec<u8>) -> Result<Record, Br
             let size = data.first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
             Record::RangeSynced { inode: first, from: second, size }
         }
+        b'B' => Record::Begun,
         b'O' => Record::Said(data),
         _ => return Err(Broken::new(format!("the process did what can't be recorded: {}", name()))),
     })

@@ -70,10 +70,10 @@ pub fn record_and_cut(
         hold!(ended.status.success(), "life {life} of the recorded process ended with {}: {text}", ended.status);
     }
     let inode = std::fs::metadata(&files).map_err(Broken::tried("looking at the directory"))?.ino();
-    let (operations, said) = everything_was_seen(&log, inode, &files, &scratch)?;
+    let seen = everything_was_seen(&log, inode, &files, &scratch)?;
     let mut chance = Chance::new(cuts.seed);
-    let points = choose(cuts.points, operations, &said, &mut chance);
-    let mut tally = Tally { operations, ..Tally::default() };
+    let points = choose(cuts.points, &seen, &mut chance);
+    let mut tally = Tally { operations: seen.operations, ..Tally::default() };
     let (mut recording, mut disk) = (Recording::open(&log)?, Disk::default());
     let mut number = 0;
     loop {
@@ -94,14 +94,24 @@ pub fn record_and_cut(
     }
 }
 
-/// With every operation kept, the rebuilt disk is the real one; how many operations there are, and after which something was said.
-fn everything_was_seen(log: &Path, inode: u64, files: &Path, scratch: &Scratch) -> Result<(u64, Vec<u64>), Broken> {
+/// What a recording holds: how many operations, and after which of them something was said or a process began.
+#[derive(Debug, Default)]
+struct Seen {
+    operations: u64,
+    said: Vec<u64>,
+    begun: Vec<u64>,
+}
+
+/// With every operation kept, the rebuilt disk is the real one.
+fn everything_was_seen(log: &Path, inode: u64, files: &Path, scratch: &Scratch) -> Result<Seen, Broken> {
     let (mut recording, mut disk) = (Recording::open(log)?, Disk::default());
-    let (mut number, mut said) = (0, Vec::new());
+    let mut seen = Seen::default();
     while let Some(record) = recording.next()? {
-        number += 1;
-        if matches!(record, Record::Said(_)) {
-            said.push(number);
+        seen.operations += 1;
+        match record {
+            Record::Said(_) => seen.said.push(seen.operations),
+            Record::Begun => seen.begun.push(seen.operations),
+            _ => {}
         }
         disk.take(record);
     }
@@ -110,27 +120,32 @@ fn everything_was_seen(log: &Path, inode: u64, files: &Path, scratch: &Scratch) 
     let same = same(files, &image).map_err(Broken::tried("comparing the rebuilt disk"))?;
     hold!(same, "something was written past the recorder: the rebuilt disk is not the real one");
     std::fs::remove_dir_all(&image).map_err(Broken::tried("removing an image"))?;
-    Ok((number, said))
+    Ok(seen)
 }
 
-/// Half of the points lie right behind something that was said: nothing was synced since.
-fn choose(count: u64, operations: u64, said: &[u64], chance: &mut Chance) -> BTreeSet<u64> {
+/// Operations after a start within which a database recovers.
+const RECOVERY: u64 = 60;
+
+/// Of three points, one lies right behind something that was said (nothing was synced since), one shortly after a start, one anywhere.
+fn choose(count: u64, seen: &Seen, chance: &mut Chance) -> BTreeSet<u64> {
     let mut points = BTreeSet::new();
-    let size = u64::try_from(points.len()).unwrap_or(0);
-    let wanted = count.min(operations.saturating_add(1));
-    let mut from_said = true;
+    let all = seen.operations.saturating_add(1);
+    let mut one_of = |of: &[u64], within: u64| {
+        let size = u64::try_from(of.len()).unwrap_or(0);
+        let drawn = usize::try_from(chance.next().checked_rem(size).unwrap_or(0)).unwrap_or(0);
+        let further = chance.next().checked_rem(within).unwrap_or(0);
+        of.get(drawn).map_or(further, |point| point.saturating_add(further)).min(seen.operations)
+    };
     // A point may be drawn twice; the bound ends what can't.
-    for _ in 0..count.saturating_mul(50) {
-        if u64::try_from(points.len()).unwrap_or(size) >= wanted {
+    for number in 0..count.saturating_mul(50) {
+        if u64::try_from(points.len()).unwrap_or(u64::MAX) >= count.min(all) {
             break;
         }
-        let all = u64::try_from(said.len()).unwrap_or(0);
-        let drawn = usize::try_from(chance.next().checked_rem(all).unwrap_or(0)).unwrap_or(0);
-        match said.get(drawn) {
-            Some(point) if from_said => points.insert(*point),
-            _ => points.insert(chance.next().checked_rem(operations.saturating_add(1)).unwrap_or(0)),
-        };
-        from_said = !from_said;
+        points.insert(match number % 3 {
+            0 => one_of(&seen.said, 1),
+            1 => one_of(&seen.begun, RECOVERY),
+            _ => one_of(&[], all),
+        });
     }
     points
 }

@@ -25,7 +25,7 @@ static char root[PATH_MAX];
 #define BEGIN pthread_mutex_lock(&lock)
 #define END(result) do { int kept = errno; pthread_mutex_unlock(&lock); errno = kept; return result; } while (0)
 
-__attribute__((constructor)) static void start(void) {
+__attribute__((constructor(65534))) static void start(void) {
   const char *path = getenv("POWER_CUT_LOG"), *dir = getenv("POWER_CUT_DIR");
   if (!path || !dir || !realpath(dir, root)) return;
   record_fd = syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
@@ -43,6 +43,8 @@ static void record(char kind, uint64_t a, uint64_t b, const void *data, size_t l
   if (written != (long)(21 + len) && errno != EFBIG) abort();
   errno = kept;
 }
+
+__attribute__((constructor(65535))) static void begin(void) { if (record_fd >= 0) record('B', 0, 0, "", 0); }
 
 static int below(const char *path) {
   size_t n = strlen(root);

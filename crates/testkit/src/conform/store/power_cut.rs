@@ -6,13 +6,14 @@ use super::world::{Dice, World};
 use crate::conform::power_cut::{Cuts, Tally, record_and_cut};
 use crate::conform::{Broken, Verdict, block_on, hold, sample};
 use async_trait::async_trait;
-use confirmd_core::{ChangeSet, CommitReceipt, DeliveryFilter, Position, StateVersion, StoreError};
+use confirmd_core::{ChangeSet, CommitReceipt, ConsumerName, DeliveryFilter, Position, StateVersion, StoreError};
 use libtest_mimic::{Failed, Trial};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Tells the program that it is to commit, and in which life.
 const LIFE: &str = "POWER_CUT_LIFE";
@@ -25,6 +26,8 @@ const POINTS_DEFAULT: u64 = 40;
 const COMMITS: u64 = 70;
 /// The last life ends in a clean close, those before are killed or closed in turn.
 const LIVES: u32 = 4;
+/// How far a commit gets before the process dies: somewhere between its first write and its answer.
+const DYING: Duration = Duration::from_micros(60);
 /// Worlds kept to derive others from.
 const STRIDE: u64 = 16;
 
@@ -146,34 +149,50 @@ async fn live(kind: &dyn OpenStore, directory: &Path, life: u32) -> Verdict {
     let ledger = spec("ledger", None);
     store.register(&ledger).await.map_err(Broken::tried("registering a consumer"))?;
     for n in commits + 1..=commits + COMMITS {
-        let set = nth(&mut world, n);
-        store.commit(set.clone()).await.map_err(Broken::tried("a commit"))?;
-        say(&format!("committed {n}"))?;
-        take(&mut world, &set);
-        let due = store.due(&ledger.name, LATE, 4).await.map_err(Broken::tried("asking for deliveries"))?;
-        for delivery in &due {
-            say(&format!("handed {}", delivery.event))?;
-        }
-        let Some((failing, delivered)) = due.split_last() else { continue };
-        for delivery in delivered {
-            say(&format!("acknowledging {}", delivery.event))?;
-            let acknowledged = store.acknowledge(&ledger.name, &[delivery.position]).await;
-            acknowledged.map_err(Broken::tried("an acknowledgement"))?;
-            say(&format!("acknowledged {}", delivery.event))?;
-        }
-        let failed = match n % 3 {
-            0 => store.bury(&ledger.name, failing.position, attempt(1)).await,
-            1 => store.retry_later(&ledger.name, failing.position, attempt(1), LATE).await,
-            _ => store.release(&ledger.name, &[failing.position]).await,
-        };
-        failed.map_err(Broken::tried("putting a delivery back"))?;
+        round(&*store, &ledger.name, &mut world, n, say).await?;
     }
     if life % 2 == 0 {
-        // Dies as a killed process does: nothing more is written.
-        std::process::exit(0);
+        // Dies as a killed process does, in the middle of one more commit: the next life finds what was written and not synced.
+        let next = nth(&mut world, commits + COMMITS + 1);
+        std::thread::spawn(move || {
+            std::thread::sleep(DYING * (1 + life));
+            std::process::exit(0);
+        });
+        drop(store.commit(next).await);
+        std::future::pending::<()>().await;
     }
     drop(store);
     say("closed")
+}
+
+/// One commit, and what a pump would do: some of what is due is delivered, the last of it is not. Each is said when it is so.
+pub(super) async fn round(
+    store: &dyn Store,
+    ledger: &ConsumerName,
+    world: &mut World,
+    n: u64,
+    say: fn(&str) -> Verdict,
+) -> Verdict {
+    let set = nth(world, n);
+    store.commit(set.clone()).await.map_err(Broken::tried("a commit"))?;
+    say(&format!("committed {n}"))?;
+    take(world, &set);
+    let due = store.due(ledger, LATE, 4).await.map_err(Broken::tried("asking for deliveries"))?;
+    for delivery in &due {
+        say(&format!("handed {}", delivery.event))?;
+    }
+    let Some((failing, delivered)) = due.split_last() else { return Ok(()) };
+    for delivery in delivered {
+        say(&format!("acknowledging {}", delivery.event))?;
+        store.acknowledge(ledger, &[delivery.position]).await.map_err(Broken::tried("an acknowledgement"))?;
+        say(&format!("acknowledged {}", delivery.event))?;
+    }
+    let failed = match n % 3 {
+        0 => store.bury(ledger, failing.position, attempt(1)).await,
+        1 => store.retry_later(ledger, failing.position, attempt(1), LATE).await,
+        _ => store.release(ledger, &[failing.position]).await,
+    };
+    failed.map_err(Broken::tried("putting a delivery back"))
 }
 
 /// What the process said before the power went.

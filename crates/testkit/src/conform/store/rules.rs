@@ -2,7 +2,7 @@
 
 use super::commits::{self, Outage};
 use super::deliveries::{self, Call};
-use super::{StoreHarness, StoreTest, failures, opening, order, retention};
+use super::{StoreHarness, StoreTest, failures, opening, order, reading, retention};
 use crate::conform::{RuleTrial, Verdict, block_on};
 use libtest_mimic::Trial;
 use std::future::Future;
@@ -68,5 +68,10 @@ pub fn store_rules(harness: &Arc<dyn StoreHarness>) -> Vec<RuleTrial> {
             Box::pin(failures::an_unknown_outcome_stays_unknown(h))
         }),
         often("T13", "the_sequence_of_every_reported_key_survives_retention", &[], retention::sequences_survive),
+        often("T14", "events_are_read_in_order", &[], reading::events_are_read_in_order),
+        once("T14", "a_used_cursor_is_kept_and_an_idle_one_expires", &[], |h| Box::pin(reading::a_used_cursor_holds_events(h))),
+        once("T14", "what_a_cursor_waits_for_stays", &[], |h| Box::pin(reading::what_a_cursor_waits_for_stays(h))),
+        often("T15", "lives_and_reorgs_are_told_as_the_store_in_memory_tells_them", &[Crash], reading::lives_are_told_as_in_memory),
+        once("T16", "a_replay_keeps_the_order_of_a_key", &[], |h| Box::pin(reading::a_replay_keeps_the_order_of_a_key(h))),
     ]
 }

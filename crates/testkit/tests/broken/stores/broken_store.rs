@@ -250,11 +250,16 @@ impl Outbox for BrokenStore {
         if self.is(Mistake::CountsARequeueTwice) && !dead {
             for position in positions {
                 let (number, at, outcome) = (1, Timestamp(0), AttemptOutcome::Transient);
-                let attempt = Attempt { number, at, outcome, status: None, error: "requeued".to_owned() };
+                let attempt = Attempt { number, at, outcome, status: None, error: "requeued".to_owned(), excerpt: None };
                 self.inner.retry_later(consumer, *position, attempt, Timestamp(0)).await?;
             }
         }
         Ok(count)
+    }
+
+    async fn replay(&self, consumer: &ConsumerName, positions: &[Position], pace: Option<Pace>) -> Result<u64, StoreError> {
+        let pace = pace.filter(|_| !self.is(Mistake::IgnoresThePace));
+        self.inner.replay(consumer, positions, pace).await
     }
 
     async fn skip(&self, consumer: &ConsumerName, position: Position, now: Timestamp) -> Result<(), StoreError> {
@@ -309,9 +314,47 @@ impl History for BrokenStore {
         Ok(record.filter(|_| !(pruned && self.is(Mistake::PrunesUndelivered))))
     }
 
+    async fn events(&self, after: Position, limit: usize) -> Result<Vec<EventRecord>, StoreError> {
+        let mut events = self.inner.events(after, limit).await?;
+        if self.is(Mistake::ReadsTheFirstEventTwice) && after == Position(0) {
+            events = events.first().into_iter().chain(&events).cloned().collect();
+        }
+        Ok(events)
+    }
+
+    async fn life(&self, chain: &ChainId, key: &DepositKey) -> Result<Vec<LifeStep>, StoreError> {
+        self.inner.life(chain, key).await
+    }
+
+    async fn reorgs(&self, chain: &ChainId, limit: usize) -> Result<Vec<ReorgRecord>, StoreError> {
+        let reorgs = self.inner.reorgs(chain, limit).await?;
+        Ok(if self.is(Mistake::TellsNoReorgs) { Vec::new() } else { reorgs })
+    }
+
+    async fn cursors(&self) -> Result<Vec<PullCursor>, StoreError> {
+        let mut cursors = self.inner.cursors().await?;
+        if self.is(Mistake::ExpiresNoCursor) {
+            cursors.iter_mut().for_each(|cursor| cursor.expired = false);
+        }
+        Ok(cursors)
+    }
+
+    async fn put_cursor(&self, cursor: &PullCursor) -> Result<(), StoreError> {
+        self.inner.put_cursor(cursor).await
+    }
+
+    async fn remove_cursor(&self, name: &CursorName) -> Result<bool, StoreError> {
+        self.inner.remove_cursor(name).await
+    }
+
     async fn prune(&self, before: Timestamp) -> Result<u64, StoreError> {
         let before = if self.is(Mistake::PrunesTheYoung) { Timestamp(u64::MAX) } else { before };
         *self.pruned.lock().unwrap() = true;
+        if self.is(Mistake::HoldsNothingForCursors) {
+            for cursor in self.inner.cursors().await? {
+                self.inner.remove_cursor(&cursor.name).await?;
+            }
+        }
         self.inner.prune(before).await
     }
 }

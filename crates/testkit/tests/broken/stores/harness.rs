@@ -40,6 +40,11 @@ pub(crate) enum Mistake {
     GoesOnAfterAFailure,
     TakesAFailureForAConflict,
     PrunesSequences,
+    ReadsTheFirstEventTwice,
+    ExpiresNoCursor,
+    HoldsNothingForCursors,
+    TellsNoReorgs,
+    IgnoresThePace,
 }
 
 pub(crate) struct MemoryHarness(pub(crate) Option<Mistake>);

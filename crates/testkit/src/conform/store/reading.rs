@@ -1,0 +1,167 @@
+//! Trials of what people and pulling readers are told (T14, T15), and of replays (T16).
+
+use super::StoreHarness;
+use super::support::{ALL, Bench, for_histories, positions};
+use super::world::Dice;
+use crate::conform::{Broken, Verdict, hold, sample};
+use crate::{MemoryDisk, MemoryStore};
+use confirmd_core::{CursorName, History, LifeStep, Pace, Position, PullCursor, ReorgRecord, StateStore, StoreError, Timestamp};
+use std::num::NonZeroU32;
+
+/// Events in a reader's page.
+const PAGE: usize = 3;
+
+pub(super) fn events_are_read_in_order(harness: &dyn StoreHarness) -> Verdict {
+    for_histories(harness, |steps| async move {
+        let mut bench = Bench::start(harness).await?;
+        for step in steps {
+            let set = bench.world.change_set(&mut Dice::new(step));
+            bench.commit(set).await?;
+        }
+        let (mut after, mut read) = (Position(0), Vec::new());
+        loop {
+            let page = bench.store().events(after, PAGE).await.map_err(Broken::tried("reading events"))?;
+            let Some(last) = page.last() else { break };
+            hold!(page.len() <= PAGE && last.position > after, "behind {after} came {page:?}");
+            after = last.position;
+            read.extend(page.into_iter().map(|record| (record.position, record.event, record.body)));
+        }
+        hold!(read == bench.world.events, "read were {read:?}, committed {:?}", bench.world.events);
+        Ok(())
+    })
+}
+
+fn cursor(name: &str, after: u64, used_at: u64) -> PullCursor {
+    let name = CursorName::new(name).expect("invariant: the suite's names are names");
+    PullCursor { name, after: Position(after), used_at: Timestamp(used_at), expired: false }
+}
+
+pub(super) async fn a_used_cursor_holds_events(harness: &dyn StoreHarness) -> Verdict {
+    let mut bench = Bench::start(harness).await?;
+    for height in 1..6 {
+        let set = bench.world.confirm_new(&sample::chain(0), 1, height);
+        bench.commit(set).await?;
+    }
+    let set = bench.world.archive_all(&sample::chain(0));
+    bench.commit(set).await?;
+    let places = bench.world.positions();
+    let third = places.get(2).map_or(0, |position| position.0);
+    let (old, fresh) = (cursor("old", 0, 5), cursor("fresh", third, 1_000));
+    for one in [&old, &fresh] {
+        bench.store().put_cursor(one).await.map_err(Broken::tried("writing a cursor down"))?;
+    }
+    bench.reopen().await?;
+    let known = bench.store().cursors().await.map_err(Broken::tried("asking for cursors"))?;
+    hold!(known == [fresh.clone(), old.clone()], "the cursors are {known:?} after a start");
+    // Younger than one cursor, and than no event.
+    bench.store().prune(Timestamp(900)).await.map_err(Broken::tried("pruning"))?;
+    let known = bench.store().cursors().await.map_err(Broken::tried("asking for cursors"))?;
+    hold!(known == [fresh.clone(), PullCursor { expired: true, ..old }], "after pruning the cursors are {known:?}");
+    let pruned = bench.store().prune(Timestamp(u64::MAX)).await;
+    pruned.map_err(Broken::tried("pruning"))?;
+    let left = bench.store().events(Position(0), ALL).await.map_err(Broken::tried("reading events"))?;
+    hold!(left.is_empty(), "no cursor is in use, and {} events are still there", left.len());
+    let removed = bench.store().remove_cursor(&fresh.name).await.map_err(Broken::tried("removing a cursor"))?;
+    let again = bench.store().remove_cursor(&fresh.name).await.map_err(Broken::tried("removing a cursor"))?;
+    hold!(removed && !again, "removing a cursor said {removed}, then {again}");
+    Ok(())
+}
+
+pub(super) async fn what_a_cursor_waits_for_stays(harness: &dyn StoreHarness) -> Verdict {
+    let mut bench = Bench::start(harness).await?;
+    for height in 1..6 {
+        let set = bench.world.confirm_new(&sample::chain(0), 1, height);
+        bench.commit(set).await?;
+    }
+    let set = bench.world.archive_all(&sample::chain(0));
+    bench.commit(set).await?;
+    let places = bench.world.positions();
+    let third = places.get(2).copied().unwrap_or_default();
+    let in_use = cursor("reader", third.0, 1_000_000_000);
+    bench.store().put_cursor(&in_use).await.map_err(Broken::tried("writing a cursor down"))?;
+    bench.store().prune(Timestamp(1_000_000_000)).await.map_err(Broken::tried("pruning"))?;
+    let left = bench.store().events(Position(0), ALL).await.map_err(Broken::tried("reading events"))?;
+    let left: Vec<_> = left.iter().map(|record| record.position).collect();
+    let waited: Vec<_> = places.iter().copied().filter(|position| *position > third).collect();
+    hold!(left == waited, "a cursor behind {third} is in use; pruning left {left:?} of {places:?}");
+    Ok(())
+}
+
+/// Lives and reorgs of everything, times left out: a store has a clock of its own.
+async fn told(store: &(impl StateStore + History + ?Sized), bench: &Bench) -> Result<Told, StoreError> {
+    let mut told = Told::default();
+    for (chain, state) in &bench.world.states {
+        let events = bench.world.events.iter().map(|(_, event, _)| &event.transfer.key);
+        let held = state.pending.iter().map(|held| &held.transfer.key).chain(events);
+        for key in held {
+            let mut life = store.life(chain, key).await?;
+            life.iter_mut().for_each(|step| step.at = Timestamp(0));
+            told.lives.push(life);
+        }
+        let mut reorgs = store.reorgs(chain, ALL).await?;
+        reorgs.iter_mut().for_each(|reorg| reorg.at = Timestamp(0));
+        told.reorgs.push(reorgs);
+    }
+    Ok(told)
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct Told {
+    lives: Vec<Vec<LifeStep>>,
+    reorgs: Vec<Vec<ReorgRecord>>,
+}
+
+pub(super) fn lives_are_told_as_in_memory(harness: &dyn StoreHarness) -> Verdict {
+    for_histories(harness, |steps| async move {
+        let disk = MemoryDisk::default();
+        let memory = MemoryStore::open(&disk, true).map_err(Broken::tried("making a store in memory"))?;
+        let mut bench = Bench::start(harness).await?;
+        for step in steps {
+            let set = bench.world.change_set(&mut Dice::new(step));
+            memory.commit(set.clone()).await.map_err(Broken::tried("a commit in memory"))?;
+            bench.commit(set).await?;
+        }
+        bench.crash().await?;
+        let wanted = told(&memory, &bench).await.map_err(Broken::tried("asking the store in memory"))?;
+        let found = told(bench.store(), &bench).await.map_err(Broken::tried("asking for lives and reorgs"))?;
+        hold!(found == wanted, "told should be {wanted:?} and is {found:?}");
+        Ok(())
+    })
+}
+
+pub(super) async fn a_replay_keeps_the_order_of_a_key(harness: &dyn StoreHarness) -> Verdict {
+    let mut bench = Bench::start(harness).await?;
+    let name = bench.register("ledger", None).await?;
+    let set = bench.world.confirm_new(&sample::chain(0), 1, 1);
+    bench.commit(set).await?;
+    let set = bench.world.revert_all(&sample::chain(0));
+    bench.commit(set).await?;
+    let given = bench.drain(&name).await?;
+    let places = positions(&given);
+    let [first, second] = places.as_slice() else {
+        return Err(Broken::new(format!("two events were decided, given were {places:?}")));
+    };
+    // The later one alone, and while it is out the earlier one.
+    let replay = |which: Vec<Position>, pace: Option<Pace>| {
+        let (store, name) = (bench.store(), &name);
+        async move { store.replay(name, &which, pace).await.map_err(Broken::tried("a replay")) }
+    };
+    hold!(replay(vec![*second], None).await? == 1, "one event should be queued again");
+    let out = bench.due(&name, ALL).await?;
+    hold!(out == given.get(1..).unwrap_or_default(), "replayed was {second}, given {out:?}");
+    hold!(replay(vec![*first], None).await? == 1, "one event should be queued again");
+    hold!(bench.due(&name, ALL).await?.is_empty(), "two events of one key are out");
+    bench.store().acknowledge(&name, &[*second]).await.map_err(Broken::tried("an acknowledgement"))?;
+    let out = bench.due(&name, ALL).await?;
+    hold!(out == given.get(..1).unwrap_or_default(), "{first} should come now, with its id and bytes; given was {out:?}");
+    bench.store().acknowledge(&name, &[*first]).await.map_err(Broken::tried("an acknowledgement"))?;
+    // Both, in a start's time, one after the other whatever order they are named in.
+    let pace = Pace { from: Timestamp(5_000), per_second: NonZeroU32::MIN };
+    hold!(replay(vec![*second, *first], Some(pace)).await? == 2, "both events should be queued again");
+    bench.reopen().await?;
+    let early = bench.store().due(&name, Timestamp(4_999), ALL).await.map_err(Broken::tried("asking for deliveries"))?;
+    hold!(early.is_empty(), "a replay that begins at 5000 handed {early:?} out before");
+    let again = bench.drain(&name).await?;
+    hold!(again == given, "replayed should be {given:?} and was {again:?}");
+    Ok(())
+}
