@@ -44,6 +44,8 @@ impl Tally {
 impl Census {
     /// As it will be after a commit.
     pub(crate) fn after(mut self, rows: &Rows, reader: &Reader) -> Result<Self, StoreError> {
+        #[cfg(test)]
+        let _spent = Spent(std::time::Instant::now());
         for (key, value) in rows.iter() {
             let Some(tally) = self.of(Kind::of(key)) else { continue };
             if let Some(old) = reader.raw(key)? {
@@ -58,6 +60,8 @@ impl Census {
 
     /// Compares the database with what it must hold.
     pub(crate) fn verify(&self, reader: &Reader) -> Result<(), StoreError> {
+        #[cfg(test)]
+        let _spent = Spent(std::time::Instant::now());
         let mut found = Self::default();
         let every = self.live.records.saturating_add(self.kept.records) <= COUNTED_MAX;
         let kinds = Kind::ALL.into_iter().filter(|kind| every || is_live(*kind));
@@ -92,6 +96,21 @@ impl Census {
             kind if is_live(kind) => Some(&mut self.live),
             _ => Some(&mut self.kept),
         }
+    }
+}
+
+/// Time spent on the census by this process.
+#[cfg(test)]
+pub(crate) static SPENT_NS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
+#[cfg(test)]
+struct Spent(std::time::Instant);
+
+#[cfg(test)]
+impl Drop for Spent {
+    fn drop(&mut self) {
+        let spent = u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        SPENT_NS.fetch_add(spent, std::sync::atomic::Ordering::Relaxed);
     }
 }
 

@@ -86,20 +86,66 @@ async fn t8_a_flipped_bit_in_a_small_file_is_refused_or_harmless() {
     }
 }
 
+/// Changes the database behind the store's back.
+fn behind_its_back(world: &World, change: impl FnOnce(&sled::Db)) {
+    let db = sled::open(world.directory.path()).unwrap();
+    change(&db);
+    db.flush().unwrap();
+}
+
+/// The record of deposit 20, which is reported and not settled.
+fn a_reported_one(db: &sled::Db) -> (crate::keys::Key, sled::IVec) {
+    let key = crate::keys::held(crate::record::Kind::Reported, 1, &KeyDigest::of(&chain(), &key(20)));
+    let value = db.get(&key).unwrap().unwrap();
+    (key, value)
+}
+
 #[tokio::test]
-async fn t8_a_record_that_fails_its_checksum_stops_the_load_and_is_named() {
+async fn t8_a_record_that_fails_its_checksum_stops_the_start_and_is_named() {
     let world = sample().await;
     world.store.close().await.unwrap();
-    {
-        let db = sled::open(world.directory.path()).unwrap();
-        let prefix = crate::keys::of_chain(crate::record::Kind::Reported, 1);
-        let (key, mut value) = db.scan_prefix(&prefix).next().unwrap().unwrap();
+    behind_its_back(&world, |db| {
+        let (key, mut value) = a_reported_one(db);
         let last = value.len() - 1;
         value[last] ^= 1;
         db.insert(key, value).unwrap();
-        db.flush().unwrap();
-    }
-    let store = SledStore::open(world.directory.path(), options(false)).await.unwrap();
-    let text = refusal(store.load(&chain()).await);
+    });
+    let text = refusal(SledStore::open(world.directory.path(), options(false)).await);
     assert!(text.contains("a reported deposit") && text.contains("checksum"), "{text}");
+}
+
+#[tokio::test]
+async fn t8_a_record_that_is_gone_or_an_older_one_stops_the_start() {
+    for older in [false, true] {
+        let mut world = sample().await;
+        let before = {
+            world.store.close().await.unwrap();
+            let db = sled::open(world.directory.path()).unwrap();
+            a_reported_one(&db)
+        };
+        world = world.reopen().await;
+        world.commit(vec![reported(20, 21, 1)], vec![]).await;
+        world.store.close().await.unwrap();
+        behind_its_back(&world, |db| {
+            if older {
+                // With a checksum that is right.
+                db.insert(before.0, before.1).unwrap();
+            } else {
+                db.remove(before.0).unwrap();
+            }
+        });
+        let text = refusal(SledStore::open(world.directory.path(), options(false)).await);
+        assert!(text.contains("missing or are older ones") && text.contains("--restored"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn t8_a_conf_that_is_not_what_was_written_stops_the_start() {
+    let world = sample().await;
+    world.store.close().await.unwrap();
+    for bytes in [&b""[..], b"short", b"segment_size: 524288\nuse_compression: false\nversion: 0.34\nabcd"] {
+        std::fs::write(world.directory.path().join("conf"), bytes).unwrap();
+        let text = refusal(SledStore::open(world.directory.path(), options(false)).await);
+        assert!(text.contains("`conf`") && text.contains("--restored"), "{text}");
+    }
 }

@@ -3,7 +3,7 @@
 
 use crate::record::{seal, unseal};
 use crate::rows::*;
-use confirmd_core::{Attempt, Position, BlockHash, ListedAsset, Orphaned, Pending, Reported};
+use confirmd_core::{Attempt, BlockHash, ListedAsset, Orphaned, Pending, Position, Reported};
 use confirmd_hostile::{Alteration, assert_bounded, config};
 use fastrand::Rng;
 use proptest::prelude::*;
