@@ -18,6 +18,7 @@ mod ops_bad_config;
 mod ops_commands;
 mod ops_http;
 mod ops_state;
+mod torture_real;
 mod utxo_deposits;
 mod utxo_mweb;
 mod utxo_reorgs;
@@ -45,5 +46,6 @@ fn main() -> std::process::ExitCode {
     trials.extend(utxo_restarts::trials());
     trials.extend(utxo_mweb::trials());
     trials.extend(conform::trials());
+    trials.extend(torture_real::trials());
     e2e::run_trials(trials)
 }
