@@ -50,8 +50,8 @@ enum Answer {
 
 /// Sends the sequence and judges every rule, in order. `run` is another number each time.
 pub(crate) async fn torture(receiver: &Receiver, run: u64, now: Timestamp) -> Result<Vec<Line>, TextIdError> {
-    let chain = TestChain::new(run, now)?;
-    let mut grading = Grading { receiver, chain, findings: BTreeMap::new() };
+    let (chain, elsewhere) = (TestChain::new(run, now)?, TestChain::new(!run, now)?);
+    let mut grading = Grading { receiver, chain, elsewhere, findings: BTreeMap::new() };
     if grading.takes_a_right_event().await? {
         grading.repetitions().await?;
         grading.late_events().await?;
@@ -68,6 +68,8 @@ pub(crate) async fn torture(receiver: &Receiver, run: u64, now: Timestamp) -> Re
 struct Grading<'a> {
     receiver: &'a Receiver,
     chain: TestChain,
+    /// A second chain.
+    elsewhere: TestChain,
     findings: BTreeMap<&'static str, Finding>,
 }
 
@@ -213,10 +215,19 @@ impl Grading<'_> {
     async fn keys(&mut self) -> Done {
         let epoch = self.chain.epoch();
         let (one, other) = (self.chain.deposit(5, 0)?, self.chain.deposit(5, 1)?);
-        self.taken("R1", &one.event(epoch, 1, Amount::from(70))?, "output 0 of a transaction").await;
-        self.taken("R1", &other.event(epoch, 1, Amount::from(70))?, "output 1 of the same transaction").await;
-        self.credited("R16", &one, Amount::from(70), "output 0 of a transaction that pays 70 twice").await;
-        self.credited("R16", &other, Amount::from(70), "output 1 of a transaction that pays 70 twice").await;
+        let elsewhere = self.elsewhere.deposit(5, 0)?;
+        // Amounts of their own, so that one key for all of them shows.
+        let all = [
+            (&one, 70, "output 0 of a transaction"),
+            (&other, 71, "output 1 of the same transaction"),
+            (&elsewhere, 72, "output 0 of a transaction of that id on another chain"),
+        ];
+        for (deposit, amount, what) in all {
+            self.taken("R1", &deposit.event(epoch, 1, Amount::from(amount))?, what).await;
+        }
+        for (deposit, amount, what) in all {
+            self.credited("R16", deposit, Amount::from(amount), &format!("{what}, which pays {amount}")).await;
+        }
         Ok(())
     }
 

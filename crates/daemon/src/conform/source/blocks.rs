@@ -42,9 +42,14 @@ impl Node<'_> {
         let tip = self.source.tip().await.map_err(|error| failed("asking for the tip", &error))?;
         for height in [tip.height.plus(ABOVE), tip.height.plus(ABOVE * ABOVE)] {
             let what = format!("asking for a header at {height}, above the tip");
-            match self.source.header_at(height).await.map_err(|error| failed(&what, &error))? {
-                None => {}
-                Some(header) => return Err(Finding::broken(format!("{what}, gave {}", header.block))),
+            match self.source.header_at(height).await {
+                Ok(None) => {}
+                Ok(Some(header)) => return Err(Finding::broken(format!("{what}, gave {}", header.block))),
+                // The node answers otherwise: what passes is not the error, and absence is none.
+                Err(error) if self.source.tip().await.is_ok() => {
+                    return Err(Finding::broken(format!("{what}, is an error: {}", with_causes(&error))));
+                }
+                Err(error) => return Err(failed(&what, &error)),
             }
         }
         let above = self.source.headers(tip.height, tip.height.plus(ABOVE)).await;
