@@ -1,16 +1,16 @@
 //! The source contract's trials against real nodes, with a proxy between node and adapter that spoils answers.
 
 mod anvil;
+mod family;
 mod faults;
-mod litecoin;
 
 use anvil::{AnvilLab, Pays};
 use confirmd_core::ChainContext;
 use confirmd_testkit::conform::Broken;
 use confirmd_testkit::conform::source::{SourceLab, source_trials};
 use e2e::Needs;
+use family::FamilyLab;
 use libtest_mimic::Trial;
-use litecoin::LitecoinLab;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,10 +20,11 @@ const ATTEMPTS: u32 = 2;
 const DEADLINE: Duration = Duration::from_secs(6);
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let labs: [(&str, Needs, &str, Arc<dyn SourceLab>); 3] = [
+    let labs: [(&str, Needs, &str, Arc<dyn SourceLab>); 4] = [
         ("conform::anvil_token", Needs::Anvil, "anvil", Arc::new(AnvilLab { pays: Pays::Tokens })),
         ("conform::anvil_coin", Needs::Anvil, "anvil", Arc::new(AnvilLab { pays: Pays::Coin })),
-        ("conform::litecoind", Needs::Litecoind, "litecoind", Arc::new(LitecoinLab)),
+        ("conform::litecoind", Needs::Litecoind, "litecoind", Arc::new(FamilyLab::Litecoin)),
+        ("conform::knots", Needs::Knots, "knots", Arc::new(FamilyLab::Bitcoin)),
     ];
     let mut trials = Vec::new();
     for (level, needs, node, lab) in labs {

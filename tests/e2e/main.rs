@@ -1,6 +1,7 @@
 //! The one end-to-end test binary. A trial whose node is not installed shows as ignored, with the reason.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod adding;
 mod anvil;
 mod bitcoin_family;
 mod conform;
@@ -16,6 +17,7 @@ mod instance;
 mod mweb;
 mod ops_bad_config;
 mod ops_commands;
+mod ops_conform;
 mod ops_http;
 mod ops_state;
 mod torture_real;
@@ -26,6 +28,7 @@ mod utxo_restarts;
 
 fn main() -> std::process::ExitCode {
     let mut trials = Vec::new();
+    trials.extend(adding::trials());
     trials.extend(anvil::trials());
     trials.extend(bitcoin_family::trials());
     trials.extend(mweb::trials());
@@ -40,6 +43,7 @@ fn main() -> std::process::ExitCode {
     trials.extend(ops_bad_config::trials());
     trials.extend(ops_state::trials());
     trials.extend(ops_commands::trials());
+    trials.extend(ops_conform::trials());
     trials.extend(ops_http::trials());
     trials.extend(utxo_deposits::trials());
     trials.extend(utxo_reorgs::trials());

@@ -47,6 +47,11 @@ impl Service {
         &mut self.instance
     }
 
+    /// The instance's folder.
+    pub fn instance_dir(&self) -> &Path {
+        self.instance.dir()
+    }
+
     /// `run --init`; returns when it says that it runs.
     pub async fn run(&mut self) -> Result<()> {
         self.instance.run(&["--init", "--no-progress"])?;

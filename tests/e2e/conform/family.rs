@@ -1,4 +1,4 @@
-//! litecoind.
+//! Nodes of the Bitcoin family: litecoind, and Bitcoin Knots as the bitcoind it is.
 
 use super::faults::{self, MANY, method, replace};
 use super::{ATTEMPTS, DEADLINE, SECRET, context, driven, endpoint};
@@ -8,20 +8,40 @@ use confirmd_core::{Amount, BlockHash, BlockRef, ChainSource, Height, TxId};
 use confirmd_testkit::Remine;
 use confirmd_testkit::conform::Broken;
 use confirmd_testkit::conform::source::{Ability, Act, Facts, Output, Refused, SourceHarness, SourceLab, Spoil};
-use e2e::{BitcoinFamily, FaultProxy, Litecoind, with_error, with_result};
+use e2e::{BitcoinFamily, FaultProxy, Knots, Litecoind, with_error, with_result};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 
-const NETWORK: &str = "litecoin-regtest";
 const TELLING: [&str; 4] = ["getblockhash", "getblockheader", "getblock", "getblockchaininfo"];
 
-#[derive(Debug, Clone, Copy)]
-pub(super) struct LitecoinLab;
+/// Which node, and with it which network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FamilyLab {
+    Litecoin,
+    Bitcoin,
+}
+
+impl FamilyLab {
+    fn network(self) -> &'static str {
+        match self {
+            Self::Litecoin => "litecoin-regtest",
+            Self::Bitcoin => "regtest",
+        }
+    }
+
+    /// Of the same form.
+    fn another_network(self) -> &'static str {
+        match self {
+            Self::Litecoin => "regtest",
+            Self::Bitcoin => "litecoin-regtest",
+        }
+    }
+}
 
 #[async_trait]
-impl SourceLab for LitecoinLab {
+impl SourceLab for FamilyLab {
     fn cannot(&self, ability: Ability) -> Option<&'static str> {
         match ability {
             Ability::SkipSlot => Some("every height of this family has a block"),
@@ -31,12 +51,15 @@ impl SourceLab for LitecoinLab {
     }
 
     async fn start(&self) -> Result<Box<dyn SourceHarness>, Broken> {
-        let node = driven(Litecoind::start(false).await)?;
+        let node = driven(match self {
+            Self::Litecoin => Litecoind::start(false).await,
+            Self::Bitcoin => Knots::start().await,
+        })?;
         let (user, password) = node.credentials();
         let proxy = driven(FaultProxy::start(&node.url(), Some(&format!("{user}:{password}"))).await)?;
-        let config = format!("network = '{NETWORK}'\n{}", endpoint(&proxy.url()));
+        let config = format!("network = '{}'\n{}", self.network(), endpoint(&proxy.url()));
         let source = build(&config);
-        Ok(Box::new(LitecoinHarness { node, proxy, config, source, locked: Mutex::default() }))
+        Ok(Box::new(FamilyHarness { lab: *self, node, proxy, config, source, locked: Mutex::default() }))
     }
 }
 
@@ -45,7 +68,8 @@ fn build(config: &str) -> Arc<dyn ChainSource> {
     (kind.build)(context(), config.parse().unwrap()).unwrap()
 }
 
-struct LitecoinHarness {
+struct FamilyHarness {
+    lab: FamilyLab,
     node: BitcoinFamily,
     proxy: FaultProxy,
     config: String,
@@ -54,7 +78,7 @@ struct LitecoinHarness {
     locked: Mutex<Option<String>>,
 }
 
-impl LitecoinHarness {
+impl FamilyHarness {
     /// Transactions of a block but its coinbase.
     async fn carried(&self, height: u64) -> anyhow::Result<Vec<String>> {
         let hash = self.node.block_hash(height).await?.unwrap_or_default();
@@ -200,7 +224,7 @@ fn block(block: e2e::Block) -> BlockRef {
 }
 
 #[async_trait]
-impl SourceHarness for LitecoinHarness {
+impl SourceHarness for FamilyHarness {
     fn source(&self) -> Arc<dyn ChainSource> {
         self.source.clone()
     }
@@ -211,13 +235,14 @@ impl SourceHarness for LitecoinHarness {
 
     fn facts(&self) -> Facts {
         let on = |name: &str| Destination::P2wpkh([0x37; 20]).text(Network::by_name(name).unwrap());
-        let own = on(NETWORK);
+        let own = on(self.lab.network());
         let mistyped = own.replacen(own.chars().nth(12).unwrap(), "x", 1);
         Facts {
             spellings: vec![vec![own.clone(), own.to_uppercase()], vec![self.address(1)]],
             refused: vec![
                 Refused { text: on("litecoin"), because: "another network's" },
                 Refused { text: on("mainnet"), because: "another network's" },
+                Refused { text: on(self.lab.another_network()), because: "another network's" },
                 Refused { text: mistyped, because: "mistyped" },
             ],
             // Less is not passed on, and no more than a coinbase is spent at once.
@@ -238,7 +263,7 @@ impl SourceHarness for LitecoinHarness {
             1 => Destination::P2pkh([byte; 20]),
             _ => Destination::P2sh([byte; 20]),
         };
-        destination.text(Network::by_name(NETWORK).unwrap())
+        destination.text(Network::by_name(self.lab.network()).unwrap())
     }
 
     async fn pay(&self, outputs: &[Output]) -> Result<TxId, Broken> {
