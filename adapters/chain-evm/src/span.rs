@@ -16,7 +16,7 @@ use crate::trace::{TraceEntry, Traced, read_traces};
 use alloy::primitives::B256;
 use confirmd_core::{BlockRef, Height, SourceError, Timestamp, Transfer, WatchSet};
 use serde_json::json;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Above this many addresses the node's own filter costs more than it saves (a request body of 0.7 MB).
 const RECIPIENTS_MAX_DEEP: usize = 10_000;
@@ -45,7 +45,8 @@ struct Found {
     hash: B256,
     time: Option<Timestamp>,
     transactions: u32,
-    wanted: HashSet<B256>,
+    /// In an order of its own, so that the same blocks are asked for in the same words.
+    wanted: BTreeSet<B256>,
     receipts: HashMap<B256, Receipt>,
     traced: Vec<Traced>,
 }

@@ -67,7 +67,8 @@ impl Pump {
             } else if in_flight.is_empty() {
                 return Ok(());
             }
-            let timer = if stopping { CLOCK_CHECK } else { self.next_look().await? };
+            // With every call out there is nothing to look for: the next one that comes back makes room.
+            let timer = if stopping || self.free(&in_flight) == 0 { CLOCK_CHECK } else { self.next_look().await? };
             tokio::select! {
                 biased;
                 Some(returned) = in_flight.next() => {
@@ -86,9 +87,8 @@ impl Pump {
 
     /// Fills the free calls with what is due.
     async fn hand_over(&self, in_flight: &mut FuturesUnordered<BoxFuture<'static, Returned>>) -> Result<(), StoreError> {
-        let profile = self.deps.sink.profile();
-        let batch_max = profile.batch_max.get();
-        let free = profile.concurrency.get().saturating_sub(in_flight.len());
+        let batch_max = self.deps.sink.profile().batch_max.get();
+        let free = self.free(in_flight);
         if free == 0 {
             return Ok(());
         }
@@ -102,6 +102,11 @@ impl Pump {
             }));
         }
         Ok(())
+    }
+
+    /// Calls that may still be made now.
+    fn free(&self, in_flight: &FuturesUnordered<BoxFuture<'static, Returned>>) -> usize {
+        self.deps.sink.profile().concurrency.get().saturating_sub(in_flight.len())
     }
 
     async fn next_look(&self) -> Result<Duration, StoreError> {

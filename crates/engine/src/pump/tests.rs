@@ -266,6 +266,28 @@ async fn g9_a_hanging_consumer_changes_nothing_for_another_one() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_retry_that_is_due_while_every_call_is_out_is_waited_for_without_spinning() {
+    let mut bench = Bench::new().await;
+    let consumer = bench.consumer("ledger").await;
+    let sink = ScriptedSink::new(1, 1);
+    sink.when("a", TRANSIENT);
+    sink.when("b", Does::Hang);
+    let _pump = bench.pump(&consumer, &sink);
+    bench.pay(&["a", "b"]).await;
+    sink.until(|sink| sink.attempts("b").len() == 1).await;
+    // The retry of "a" is long due; a pump that looks again and again keeps the paused time from going on.
+    let hour_passes = tokio::time::sleep(Duration::from_secs(3_600));
+    let mut turns = 0;
+    let mut hour_passes = std::pin::pin!(hour_passes);
+    while futures::FutureExt::now_or_never(hour_passes.as_mut()).is_none() {
+        turns += 1;
+        assert!(turns < 100_000, "the pump spins");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(sink.attempts("a"), [1]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn d10_a_fatal_answer_pauses_the_consumer_spends_no_attempt_and_loses_nothing() {
     let mut bench = Bench::new().await;
     let consumer = bench.consumer("ledger").await;
