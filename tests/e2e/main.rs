@@ -20,6 +20,7 @@ mod ops_commands;
 mod ops_conform;
 mod ops_http;
 mod ops_state;
+mod postgres_sink;
 mod torture_real;
 mod utxo_deposits;
 mod utxo_mweb;
@@ -45,6 +46,7 @@ fn main() -> std::process::ExitCode {
     trials.extend(ops_commands::trials());
     trials.extend(ops_conform::trials());
     trials.extend(ops_http::trials());
+    trials.extend(postgres_sink::trials());
     trials.extend(utxo_deposits::trials());
     trials.extend(utxo_reorgs::trials());
     trials.extend(utxo_restarts::trials());

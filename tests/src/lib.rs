@@ -16,6 +16,7 @@ mod mweb;
 mod nodes;
 mod payments;
 mod port;
+mod postgres;
 mod process;
 mod proxy;
 mod reorg;
@@ -23,6 +24,7 @@ mod rpc;
 mod scratch;
 mod support;
 mod trial;
+mod wire_proxy;
 
 pub mod torture;
 
@@ -36,6 +38,7 @@ pub use lines::Lines;
 pub use nodes::Needs;
 pub use payments::base_units;
 pub use port::Port;
+pub use postgres::Postgres;
 pub use process::Process;
 pub use proxy::{AfterCall, BeforeCall, FaultProxy, RequestFault, with_error, with_result};
 pub use rpc::{Rpc, RpcError};
@@ -43,6 +46,7 @@ pub use scratch::scratch_dir;
 pub use support::{COINS, Due, NODE_PASSWORD_ENV, UtxoPlan, UtxoStage, utxo_node};
 pub use support::{ChainSection, Config, Customer, SOON, Sequence, Service, SinkSection, Switch};
 pub use trial::{node_trial, run_trials};
+pub use wire_proxy::{At, Cut, WireProxy};
 
 /// A block as a node names it: height and hash (hex; with `0x` on EVM chains).
 #[derive(Debug, Clone, PartialEq, Eq)]

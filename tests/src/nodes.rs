@@ -13,6 +13,8 @@ pub enum Needs {
     Litecoind,
     /// Bitcoin Knots, a full bitcoind.
     Knots,
+    /// The PostgreSQL server.
+    Postgres,
     /// Recorded blocks of real networks: the folder named by `CONFIRMD_REAL_DATA`.
     RealData,
 }
@@ -24,6 +26,7 @@ impl Needs {
             Self::Anvil => Some(nodes_folder().join("bin/anvil")),
             Self::Knots => Some(nodes_folder().join("bin/bitcoind")),
             Self::Litecoind => on_path("litecoind"),
+            Self::Postgres => crate::postgres::find_bin(),
             Self::RealData => Some(match std::env::var_os("CONFIRMD_REAL_DATA") {
                 Some(folder) => PathBuf::from(folder),
                 None => workspace_root().join("../shared/data"),
@@ -38,6 +41,7 @@ impl Needs {
             Self::Anvil => "anvil not installed: run tests/nodes/install",
             Self::Litecoind => "litecoind not installed: run tests/nodes/install",
             Self::Knots => "knots not installed: run tests/nodes/install",
+            Self::Postgres => "postgres not installed: run tests/postgres/install",
             Self::RealData => "no real blocks: set CONFIRMD_REAL_DATA",
         }
     }

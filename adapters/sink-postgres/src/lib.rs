@@ -10,7 +10,7 @@
 //!   of their own.
 //! * **K10**: if the connection breaks while a commit is out, the database is asked what became of it, under the lock that the
 //!   transaction held, before anything is answered.
-//! * **K11**: the books know which store feeds them, and in which epoch. Another store is refused.
+//! * **The books** know which store feeds them, and in which epoch. Another store is refused.
 //!
 //! The effect runs once for each change of what stands: `on_confirmed` with the new payment, `on_reverted` with the one that
 //! was credited. Its parameters are listed at [`PARAMETERS`].

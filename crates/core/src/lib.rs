@@ -33,6 +33,7 @@ mod source;
 mod state;
 mod store;
 mod text_id;
+mod told;
 mod trail;
 mod transfer;
 mod watch;
@@ -69,6 +70,7 @@ pub use source::{ChainProfile, ChainSource, EndpointStatus, SourceError, SourceE
 pub use state::{ChainState, StateVersion};
 pub use store::{StateStore, StoreError, StoreId};
 pub use text_id::TextIdError;
+pub use told::Told;
 pub use trail::Trail;
 pub use transfer::{Payment, Transfer};
 pub use watch::{WatchEntry, WatchOrigin, WatchSet, WatchState};

@@ -21,6 +21,6 @@ pub use pump::{Pump, PumpDeps};
 pub use schedule::RetrySchedule;
 pub use walker::{ReorgWalker, Walk};
 pub use watcher::{
-    ChainStatus, ConfigWatch, LastReorg, NewWatch, Phase, Resume, ResumeReport, SettledAbove, WatchError, Watcher, WatcherDeps,
-    WatcherHandle, offline,
+    ChainStatus, ConfigWatch, LastReorg, NewWatch, Phase, Resume, ResumeReport, SettledAbove, TakenOver, WatchError, Watcher,
+    WatcherDeps, WatcherHandle, offline, take_over,
 };

@@ -329,6 +329,15 @@ pub(crate) enum ConsumerCommand {
         /// The name it gets.
         to: ConsumerName,
     },
+    /// Give the books of a consumer whose other side keeps some (a database) to this state, because the state that fed it is gone or
+    /// stopped for good. The instance must be stopped.
+    Adopt {
+        /// The consumer.
+        consumer: ConsumerName,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
     /// Delete a consumer's records, undelivered events included. The instance must be stopped.
     Purge {
         /// The consumer.
@@ -398,6 +407,7 @@ mod tests {
             "deliveries skip ledger evt_00000000000000000000000000000000 --yes",
             "consumer rename a b",
             "consumer purge a --yes",
+            "consumer adopt a --yes",
             "chain resume bitcoin --accept-reorg --revert-settled --yes",
             "kinds webhook",
             "conform bitcoin --address bc1q --blocks 100 --json",

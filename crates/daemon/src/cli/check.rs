@@ -116,6 +116,7 @@ async fn state(config: &Config) -> Finding {
         Ok(store) => store,
         Err(error) => return Finding::new(Verdict::Fail, "state", format!("{error:#}")),
     };
+    crate::run::introduce(config, opened.as_ref());
     match crate::run::state_problems(config, &crate::operator::Stores::of(opened.clone())).await {
         Err(error) => Finding::new(Verdict::Fail, "state", format!("{error:#}")),
         Ok(()) => Finding::new(Verdict::Ok, "state", format!("{shown} opens, store {}", opened.instance())),

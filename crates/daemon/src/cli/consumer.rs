@@ -36,6 +36,8 @@ pub(super) async fn run(operator: &dyn Operator, command: ConsumerCommand) -> an
             operator.rename(&from, &to).await?;
             print::line(&format!("the records of {from} belong to {to} now; call it [sinks.{to}] in the configuration"));
         }
+        // Asks the consumer's other side, not the state: `adopt.rs`.
+        ConsumerCommand::Adopt { .. } => {}
         ConsumerCommand::Purge { consumer, yes } => {
             let undelivered = undelivered(operator, &consumer).await?;
             ask::confirm(&format!("{consumer} has {}; they will be given up", events(undelivered)), yes)?;

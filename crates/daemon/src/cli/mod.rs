@@ -1,5 +1,6 @@
 //! The command line: reads it, does what it says, prints what came of it.
 
+mod adopt;
 mod args;
 mod ask;
 mod chain;
@@ -54,6 +55,9 @@ async fn dispatch(cli: Cli, registry: &Registry) -> anyhow::Result<ExitCode> {
         Command::Status(args) => status::run(open::operator(&file, registry).await?.as_ref(), args.json).await?,
         Command::Deposits(args) => deposits::run(open::operator(&file, registry).await?.as_ref(), args).await?,
         Command::Deliveries(command) => deliveries::run(open::operator(&file, registry).await?.as_ref(), command).await?,
+        Command::Consumer(args::ConsumerCommand::Adopt { consumer, yes }) => {
+            adopt::run(&file, &consumer, yes, registry).await?;
+        }
         Command::Consumer(command) => consumer::run(open::operator(&file, registry).await?.as_ref(), command).await?,
         Command::Chain(command) => chain::run(open::operator(&file, registry).await?.as_ref(), command).await?,
     }

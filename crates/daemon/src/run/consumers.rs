@@ -5,8 +5,9 @@ use crate::config::{Config, SinkConfig};
 use crate::operator::{LocalOperator, Stores};
 use crate::stop::Stop;
 use anyhow::{Context as _, bail};
-use confirmd_core::{SinkErrorKind, StoreError, with_causes};
+use confirmd_core::{Clock, ConsumerName, Sink, SinkErrorKind, StoreError, with_causes};
 use confirmd_engine::{Pump, PumpDeps, RetrySchedule};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,8 +57,16 @@ pub(super) async fn check_sinks(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(super) fn spawn(config: &Config, operator: &Arc<LocalOperator>, tasks: &mut Tasks) {
+/// `unasked`: their books are compared with the state before anything is delivered to them.
+pub(super) fn spawn(config: &Config, operator: &Arc<LocalOperator>, unasked: &BTreeSet<ConsumerName>, tasks: &mut Tasks) {
     for sink in &config.sinks {
+        let gate = unasked.contains(sink.name()).then(|| Gate {
+            name: sink.name().clone(),
+            sink: sink.sink.clone(),
+            stores: operator.stores.clone(),
+            history: config.file.state.history.0,
+            clock: operator.clock.clone(),
+        });
         let operator = operator.clone();
         let (schedule, sink_, name) = (schedule(sink), sink.sink.clone(), sink.name().clone());
         let stop = tasks.stop().clone();
@@ -72,7 +81,52 @@ pub(super) fn spawn(config: &Config, operator: &Arc<LocalOperator>, tasks: &mut 
                 seed: fastrand::u64(..),
             })
         };
-        tasks.spawn(format!("sink {}", sink.name()), supervise(sink.name().to_string(), pump, stop));
+        let name_ = sink.name().to_string();
+        tasks.spawn(format!("sink {}", sink.name()), async move {
+            if let Some(gate) = gate
+                && !gate.passed(&stop).await
+            {
+                return;
+            }
+            supervise(name_, pump, stop).await;
+        });
+    }
+}
+
+/// Holds a pump back until its consumer's books were compared with the state.
+struct Gate {
+    name: ConsumerName,
+    sink: Arc<dyn Sink>,
+    stores: Stores,
+    history: Duration,
+    clock: Arc<dyn Clock>,
+}
+
+impl Gate {
+    /// Asks until the books answer. `false`: the instance stops, and takes over at its next start what the books know.
+    async fn passed(&self, stop: &Stop) -> bool {
+        let Some(books) = self.sink.books() else { return true };
+        while !stop.is_stopped() {
+            let why = match super::books::ahead(books, &self.stores, self.history, self.clock.as_ref()).await {
+                Ok(Ok(None)) => return true,
+                Ok(Ok(Some(newest))) => {
+                    stop.fail(format!(
+                        "sink {}: it was told of event {} that this state does not know: the state is an older copy; start again, and it takes over what the consumer knows",
+                        self.name, newest.event
+                    ));
+                    return false;
+                }
+                Ok(Err(error)) => with_causes(&error),
+                Err(error) => format!("{error:#}"),
+            };
+            tracing::debug!(sink = %self.name, error = why, "its books can't be compared with the state yet");
+            tokio::select! {
+                biased;
+                () = stop.stopped() => return false,
+                () = tokio::time::sleep(AGAIN_AFTER) => {}
+            }
+        }
+        false
     }
 }
 

@@ -1,11 +1,10 @@
 //! An instance inside another program: everything that `confirmd run` composes, without what belongs to a process of its own
 //! (signals, logging, the control API's socket, progress bars).
 
-use super::{STOP_LIMIT, Tasks, can_start, operator, spawn_parts};
+use super::{STOP_LIMIT, Tasks, open_compared, operator, spawn_parts};
 use crate::config::Config;
 use crate::operator::{LocalOperator, Stores};
 use crate::stop::Stop;
-use anyhow::Context as _;
 use confirmd_api::Operator;
 use confirmd_core::{Clock, SystemClock};
 use confirmd_store_sled::{OpenOptions, SledStore};
@@ -41,14 +40,12 @@ impl Embedded {
     /// # Errors
     /// What would keep `confirmd run` from starting, in the same words.
     pub async fn start(config: &Config, options: EmbeddedOptions) -> anyhow::Result<Self> {
-        let store = SledStore::open(&config.file.state.path, options.store).await;
-        let store = Arc::new(store.context("the state can't be opened (state.path)")?);
+        let (store, unasked) = open_compared(config, options.store).await?;
         let stores = Stores::of(store.clone());
-        can_start(config, &stores).await?;
         let stop = Stop::new();
         let operator = operator(config, stores, options.clock, stop.clone()).await?;
         let mut tasks = Tasks::new(stop.clone());
-        spawn_parts(config, &operator, &mut tasks);
+        spawn_parts(config, &operator, &unasked, &mut tasks);
         Ok(Self { tasks, operator, store, stop })
     }
 

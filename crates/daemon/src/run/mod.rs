@@ -1,9 +1,11 @@
 //! `confirmd run`: everything an instance does, from start to stop.
 
+mod books;
 mod chains;
 mod consumers;
 mod embedded;
 mod logs;
+mod pace;
 mod progress;
 mod prune;
 mod signals;
@@ -11,6 +13,7 @@ mod state;
 mod tasks;
 
 pub use embedded::{Embedded, EmbeddedOptions};
+pub(crate) use books::{feed, introduce};
 pub(crate) use state::{open as open_state, until_free_or_answering};
 
 use crate::cli::RunArgs;
@@ -20,10 +23,11 @@ use crate::stop::Stop;
 use anyhow::Context as _;
 use confirmd_api::instance::InstanceAddress;
 use confirmd_api::server::{self, Bound, ServerOptions};
-use confirmd_core::{Clock, Registry, SystemClock, with_causes};
+use confirmd_core::{Clock, ConsumerName, Registry, StateStore, SystemClock, with_causes};
 use confirmd_store_sled::OpenOptions;
 use confirmd_store_sled::SledStore;
 use indicatif::MultiProgress;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -94,13 +98,9 @@ impl Started {
 /// Checks what must hold, then starts every part. It runs until `stop` says so; then `Started::end` must be called.
 pub(crate) async fn start(config: &Config, args: &RunArgs, stop: Stop, bars: &MultiProgress) -> anyhow::Result<Started> {
     let state_path = config.file.state.path.clone();
-    let store =
-        state::open(&state_path, OpenOptions { init: args.init, restored: args.restored, ..OpenOptions::default() }).await?;
-    if args.restored {
-        tracing::info!(epoch = confirmd_core::StateStore::epoch(store.as_ref()).0, "the restored state has a new epoch");
-    }
+    let options = OpenOptions { init: args.init, restored: args.restored, ..OpenOptions::default() };
+    let (store, unasked) = open_compared(config, options).await?;
     let stores = Stores::of(store.clone());
-    can_start(config, &stores).await?;
     let options = ServerOptions {
         listen: config.file.api.listen,
         access: config.file.api.access().map_err(|error| config.file.faults(vec![error]))?,
@@ -113,11 +113,49 @@ pub(crate) async fn start(config: &Config, args: &RunArgs, stop: Stop, bars: &Mu
     // Before anything has a line of its own to say.
     tracing::info!(version = crate::cli::VERSION, api = %instance.address, state = %state_path.display(),
         chains = config.chains.len(), sinks = config.sinks.len(), "confirmd runs");
-    spawn_parts(config, &operator, &mut tasks);
+    spawn_parts(config, &operator, &unasked, &mut tasks);
+    pace::spawn(&operator, &mut tasks);
     if !args.no_progress {
         progress::spawn(&operator, bars, &mut tasks);
     }
     Ok(Started { tasks, instance, store })
+}
+
+/// Opens the state, and compares it with the books of consumers that keep some. Where they have seen more, the state is an older
+/// copy: it takes a new epoch, unless it has one, and takes over what they know. Also returns whose books could not be asked.
+async fn open_compared(config: &Config, options: OpenOptions) -> anyhow::Result<(Arc<SledStore>, BTreeSet<ConsumerName>)> {
+    let path = &config.file.state.path;
+    let (clock, restored) = (options.clock.clone(), options.restored);
+    let mut store = state::open(path, options.clone()).await?;
+    if restored {
+        tracing::info!(epoch = StateStore::epoch(store.as_ref()).0, "the restored state has a new epoch");
+    }
+    books::introduce(config, store.as_ref());
+    let stores = Stores::of(store.clone());
+    can_start(config, &stores).await?;
+    let compared = books::compare(config, &stores, clock.as_ref()).await?;
+    drop(stores);
+    if compared.ahead.is_empty() {
+        return Ok((store, compared.unasked));
+    }
+    let epoch = StateStore::epoch(store.as_ref());
+    if compared.ahead.iter().any(|(_, newest)| newest.feed.epoch == epoch) {
+        store.close().await.context("close the state for a new epoch")?;
+        drop(store);
+        store = state::open(path, OpenOptions { init: false, restored: true, ..options }).await?;
+        books::introduce(config, store.as_ref());
+    }
+    for (consumer, newest) in &compared.ahead {
+        tracing::warn!(sink = %consumer, event = %newest.event, position = newest.position.0, epoch = StateStore::epoch(store.as_ref()).0,
+            "the consumer was told of an event that this state does not know: it is an older copy, and goes on in a new epoch");
+    }
+    let stores = Stores::of(store.clone());
+    for sink in &config.sinks {
+        // What is taken over is told to every consumer, also to one that is new to this state.
+        stores.outbox.register(&sink.spec).await.with_context(|| format!("sinks.{}", sink.name()))?;
+    }
+    books::take_all_over(config, &stores, &compared.ahead).await?;
+    Ok((store, compared.unasked))
 }
 
 /// What must hold before anything starts.
@@ -135,6 +173,7 @@ async fn operator(config: &Config, stores: Stores, clock: Arc<dyn Clock>, stop: 
     Ok(Arc::new(LocalOperator {
         chains: Chains::new(&config.chains),
         kinds: config.sinks.iter().map(|sink| (sink.name().clone(), sink.kind)).collect(),
+        sinks: config.sinks.iter().map(|sink| (sink.name().clone(), sink.sink.clone())).collect(),
         wake: Arc::new(Notify::new()),
         state_path: config.file.state.path.clone(),
         started_at: Some(clock.now()),
@@ -145,9 +184,9 @@ async fn operator(config: &Config, stores: Stores, clock: Arc<dyn Clock>, stop: 
 }
 
 /// Starts everything that watches, delivers and forgets.
-fn spawn_parts(config: &Config, operator: &Arc<LocalOperator>, tasks: &mut Tasks) {
+fn spawn_parts(config: &Config, operator: &Arc<LocalOperator>, unasked: &BTreeSet<ConsumerName>, tasks: &mut Tasks) {
     chains::spawn(config, operator, tasks);
-    consumers::spawn(config, operator, tasks);
+    consumers::spawn(config, operator, unasked, tasks);
     prune::spawn(config.file.state.history.0, operator, tasks);
 }
 

@@ -99,6 +99,11 @@ impl<'a> Draft<'a> {
         self.set.push_event(event);
     }
 
+    /// Puts an already made event.
+    pub(crate) fn push(&mut self, event: confirmd_core::Event) {
+        self.set.push_event(event);
+    }
+
     /// The net change.
     pub(crate) fn finish(mut self) -> ChangeSet {
         let forgotten = self.forgotten();

@@ -98,6 +98,7 @@ pub fn fold(state: &ChainState, due: &DueIndex, seen: &Observation, rules: &Rule
     if let Some(ancestor) = seen.rollback_to {
         undo(&mut draft, ancestor, seen.decided_at);
     }
+    disprove(&mut draft, seen);
     for block in &seen.blocks {
         draft.change(match block {
             SeenBlock::Linked(block) => Change::TrailPushed(block.clone()),
@@ -118,12 +119,20 @@ pub fn fold(state: &ChainState, due: &DueIndex, seen: &Observation, rules: &Rule
 /// Drops what was pending and reverts what was reported in blocks above the ancestor, newest first.
 pub(crate) fn undo(draft: &mut Draft<'_>, ancestor: Height, decided_at: Timestamp) {
     draft.change(Change::TrailCut(ancestor));
-    let pending: Vec<Pending> = draft.state.pending.above(ancestor).cloned().collect();
+    // What lies above the recorded tip was taken over from a consumer's books: no block of the trail carries it.
+    let tip = draft.state.trail.tip().map_or(ancestor, |tip| tip.height);
+    let recorded = |height: Height| height <= tip;
+    let pending = draft.state.pending.above(ancestor).filter(|held| recorded(held.transfer.block.height)).cloned().collect();
+    let reported = draft.state.reported.above(ancestor).filter(|held| recorded(held.transfer.block.height)).cloned().collect();
+    take_back(draft, pending, reported, decided_at);
+}
+
+/// Drops pending and reverts reported deposits, newest first.
+fn take_back(draft: &mut Draft<'_>, pending: Vec<Pending>, mut reported: Vec<Reported>, decided_at: Timestamp) {
     for Pending { transfer, last_sequence } in pending {
         draft.pending.drop(&transfer.key);
         draft.orphaned.put(Orphaned { transfer, last_sequence });
     }
-    let mut reported: Vec<Reported> = draft.state.reported.above(ancestor).cloned().collect();
     reported.sort_by_key(|reported| std::cmp::Reverse(place(&reported.transfer)));
     for Reported { transfer, sequence } in reported {
         let last_sequence = sequence.next();
@@ -131,6 +140,23 @@ pub(crate) fn undo(draft: &mut Draft<'_>, ancestor: Height, decided_at: Timestam
         draft.reported.drop(&transfer.key);
         draft.orphaned.put(Orphaned { transfer, last_sequence });
     }
+}
+
+/// What was taken over from a consumer's books may name blocks that the trail has yet to reach. Once another block stands at such a height,
+/// or a linked one passes it, the deposit is off the best chain (G3).
+fn disprove(draft: &mut Draft<'_>, seen: &Observation) {
+    let Some(tip) = draft.state.trail.tip().map(|tip| tip.height) else { return };
+    let gone = |held: &Transfer| {
+        let reached = seen.blocks.iter().find(|block| block.block().height >= held.block.height);
+        reached.is_some_and(|block| match block {
+            _ if block.block().height == held.block.height => block.block().hash != held.block.hash,
+            SeenBlock::Linked(_) => true,
+            SeenBlock::Jumped(_) => false,
+        })
+    };
+    let pending: Vec<_> = draft.state.pending.above(tip).filter(|held| gone(&held.transfer)).cloned().collect();
+    let reported: Vec<_> = draft.state.reported.above(tip).filter(|held| gone(&held.transfer)).cloned().collect();
+    take_back(draft, pending, reported, seen.decided_at);
 }
 
 /// Takes new payments in as pending. Returns their keys.

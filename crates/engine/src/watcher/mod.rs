@@ -9,12 +9,14 @@ mod resume;
 mod run;
 mod span;
 mod status;
+mod take_over;
 
 pub use command::{NewWatch, WatcherHandle};
 pub use desired::ConfigWatch;
 pub use error::WatchError;
 pub use resume::{Resume, ResumeReport, SettledAbove};
 pub use status::{ChainStatus, LastReorg, Phase};
+pub use take_over::{TakenOver, take_over};
 
 use crate::{DueIndex, Rules};
 use command::Command;

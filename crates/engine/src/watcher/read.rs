@@ -174,7 +174,11 @@ impl Reader<'_> {
 
     /// One sparse block, as far up as the span allows and no higher than where reorgs can't reach.
     async fn jump(&self, base: &BlockRef, far: Height) -> Result<Vec<SeenBlock>, SourceError> {
-        let wanted = base.height.plus(self.span).min(far);
+        // Not past a deposit that was taken over from a consumer's books: whether its block stands is seen at its height.
+        let pending = self.state.pending.above(base.height).next().map(|held| held.transfer.block.height);
+        let reported = self.state.reported.above(base.height).next().map(|held| held.transfer.block.height);
+        let held = pending.into_iter().chain(reported).min().unwrap_or(far);
+        let wanted = base.height.plus(self.span).min(far).min(held);
         // An empty slot is answered by the next block; near `far` only linked blocks may follow.
         let headers = match self.source.header_at(wanted).await? {
             Some(header) => vec![header],

@@ -1,0 +1,175 @@
+//! The connection breaks at every message of a batch, the server dies at any moment: nothing is lost, nothing is doubled, and what is
+//! said to be accepted is.
+
+use super::bench::{self, DATABASE, cluster, delivery, feed, postings, recorded, sink};
+use anyhow::{Context, Result, ensure};
+use confirmd_core::{DeliverError, Delivery, Sink, SinkErrorKind};
+use e2e::{At, Cut, Needs, Postgres, WireProxy, node_trial};
+use libtest_mimic::Trial;
+use std::time::Duration;
+use tokio_postgres::Client;
+
+const EPOCH: u64 = 1_790_000_000;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let needs = &[Needs::Postgres];
+    vec![
+        node_trial(
+            "postgres_sink::k3_k10_a_connection_cut_before_any_message_of_a_batch_is_mended_within_the_call",
+            needs,
+            || every_message(Cut::Before, false),
+        ),
+        node_trial(
+            "postgres_sink::k3_k10_a_connection_cut_behind_any_message_of_a_batch_is_mended_within_the_call",
+            needs,
+            || every_message(Cut::After, false),
+        ),
+        node_trial("postgres_sink::k5_a_server_lost_at_any_message_of_a_batch_gets_it_again_and_books_it_once", needs, || {
+            every_message(Cut::After, true)
+        }),
+        node_trial("postgres_sink::k9_silence_at_any_message_of_a_batch_ends_at_the_deadline_and_books_once", needs, silence),
+        node_trial("postgres_sink::a_server_killed_again_and_again_books_everything_once", needs, killed),
+        node_trial("postgres_sink::several_instances_that_start_at_once_migrate_once", needs, migrated_at_once),
+    ]
+}
+
+/// Ten deposits, of which two are taken back in the same batch.
+fn batch(round: u64) -> Vec<Delivery> {
+    let from = round * 10;
+    let mut batch: Vec<_> = (from..from + 10).map(|number| delivery(number, 1, EPOCH)).collect();
+    batch.insert(5, delivery(from + 2, 2, EPOCH));
+    batch.push(delivery(from + 7, 2, EPOCH));
+    batch
+}
+
+/// Delivers what is left until all is accepted, as the pump does; how many calls it took.
+async fn until_accepted(sink: &dyn Sink, batch: &[Delivery]) -> Result<usize> {
+    let mut rest = batch;
+    for calls in 1..=50 {
+        match sink.deliver(rest).await {
+            Ok(()) => return Ok(calls),
+            Err(DeliverError { accepted, error }) => {
+                ensure!(matches!(error.kind, SinkErrorKind::Transient { .. }), "{error}");
+                rest = rest.get(accepted..).context("more was accepted than was given")?;
+            }
+        }
+    }
+    anyhow::bail!("never accepted")
+}
+
+/// Every event on record once, every change posted once and in order, the books as they must be.
+async fn ensure_once(admin: &Client, rounds: u64) -> Result<()> {
+    let wanted: Vec<String> = (0..rounds).flat_map(batch).map(|delivery| delivery.event.to_string()).collect();
+    let posted = postings(admin).await?;
+    ensure!(posted == wanted, "posted {posted:?}\nwanted {wanted:?}");
+    let (events, deposits) = recorded(admin).await?;
+    ensure!(usize::try_from(events)? == wanted.len(), "{events} events on record");
+    let reverted = deposits.iter().filter(|(_, state)| state == "reverted").count();
+    ensure!(u64::try_from(reverted)? == rounds * 2 && u64::try_from(deposits.len())? == rounds * 10, "{deposits:?}");
+    let balance = admin.query_one("select sum(amount)::text from ledger.posting", &[]).await?.get::<_, String>(0);
+    let standing = admin.query_one("select sum(amount)::text from confirmd.deposit where state = 'confirmed'", &[]).await?;
+    ensure!(balance == standing.get::<_, String>(0), "the ledger has {balance}");
+    Ok(())
+}
+
+/// The messages of one batch on a warm connection.
+async fn messages(sink: &dyn Sink, proxy: &WireProxy, round: u64) -> Result<u64> {
+    proxy.repair();
+    sink.deliver(&batch(round)).await?;
+    Ok(proxy.messages())
+}
+
+async fn every_message(cut: Cut, down: bool) -> Result<()> {
+    let cluster = cluster(&[]).await?;
+    let admin = cluster.admin(DATABASE).await?;
+    let proxy = WireProxy::start(cluster.port()).await?;
+    let sink = sink(&bench::keys(proxy.port(), "20s"), Some(feed(1, EPOCH)))?;
+    sink.check().await?;
+    sink.deliver(&batch(0)).await?;
+    let count = messages(&sink, &proxy, 1).await?;
+    ensure!(count > 10, "a batch is {count} messages");
+    let mut round = 2;
+    for message in 1..=count {
+        proxy.cut(At::Message(message), cut, down);
+        if down {
+            let error = sink.deliver(&batch(round)).await.err().context("the server was lost, and all was accepted")?;
+            // What is said to be accepted is there, and nothing else.
+            let (events, _) = recorded(&admin).await?;
+            ensure!(matches!(error.error.kind, SinkErrorKind::Transient { .. }), "{}", error.error);
+            ensure!(error.accepted == 0, "{} accepted of {events}", error.accepted);
+            proxy.repair();
+            until_accepted(&sink, &batch(round)).await?;
+        } else {
+            let sent = sink.deliver(&batch(round)).await;
+            ensure!(sent.is_ok(), "cut at message {message} of {count}: {sent:?}");
+        }
+        ensure!(down || proxy.cuts() == 1, "message {message} of {count} never came");
+        round += 1;
+        ensure_once(&admin, round).await.with_context(|| format!("{cut:?} at message {message} of {count}"))?;
+    }
+    Ok(())
+}
+
+async fn silence() -> Result<()> {
+    let cluster = cluster(&[]).await?;
+    let admin = cluster.admin(DATABASE).await?;
+    let proxy = WireProxy::start(cluster.port()).await?;
+    let sink = sink(&bench::keys(proxy.port(), "1500ms"), Some(feed(1, EPOCH)))?;
+    sink.check().await?;
+    until_accepted(&sink, &batch(0)).await?;
+    let count = messages(&sink, &proxy, 1).await?;
+    let mut round = 2;
+    // Statements come in groups of messages; every third one is enough to meet each, and each costs a deadline.
+    for message in (1..=count).step_by(3).chain([count]) {
+        proxy.cut(At::Message(message), Cut::SilenceAfter, false);
+        let began = tokio::time::Instant::now();
+        let _ = sink.deliver(&batch(round)).await;
+        ensure!(began.elapsed() < Duration::from_secs(8), "message {message}: {:?}", began.elapsed());
+        proxy.repair();
+        until_accepted(&sink, &batch(round)).await?;
+        round += 1;
+        ensure_once(&admin, round).await.with_context(|| format!("silence behind message {message} of {count}"))?;
+    }
+    Ok(())
+}
+
+async fn killed() -> Result<()> {
+    let mut cluster = cluster(&[]).await?;
+    let sink = sink(&bench::keys(cluster.port(), "5s"), Some(feed(1, EPOCH)))?;
+    sink.check().await?;
+    let rounds = 24;
+    for round in 0..rounds {
+        let events = batch(round);
+        let kills = round % 3 == 1;
+        let killer = async {
+            // Somewhere within the call: it takes a few milliseconds.
+            tokio::time::sleep(Duration::from_micros(400 * round)).await;
+            if kills {
+                cluster.kill()?;
+                cluster.start_again().await?;
+            }
+            Ok(())
+        };
+        let (sent, killed): (Result<usize>, Result<()>) = tokio::join!(until_accepted(&sink, &events), killer);
+        killed?;
+        sent?;
+    }
+    ensure_once(&cluster.admin(DATABASE).await?, rounds).await
+}
+
+async fn migrated_at_once() -> Result<()> {
+    let cluster: Postgres = cluster(&[]).await?;
+    let keys = bench::keys(cluster.port(), "20s");
+    let sinks = (0..6).map(|_| sink(&keys, Some(feed(1, EPOCH)))).collect::<Result<Vec<_>>>()?;
+    for check in futures::future::join_all(sinks.iter().map(Sink::check)).await {
+        check?;
+    }
+    let admin = cluster.admin(DATABASE).await?;
+    let count: i64 = admin.query_one("select count(*) from confirmd.migration", &[]).await?.get(0);
+    ensure!(count == 1, "{count} migrations on record");
+    // One of a newer version is refused, with what to do.
+    admin.batch_execute("insert into confirmd.migration values ('sink', 99, now())").await?;
+    let error = sink(&keys, None)?.check().await.err().context("a newer schema was taken")?;
+    ensure!(error.kind == SinkErrorKind::Fatal && error.to_string().contains("newer"), "{error}");
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! What a batch saves.
+
+use super::bench::{self, DATABASE, delivery, feed, postings, sink};
+use anyhow::{Result, ensure};
+use confirmd_core::{Delivery, Sink};
+use e2e::{Needs, Postgres, node_trial};
+use libtest_mimic::Trial;
+use std::time::Instant;
+
+const EPOCH: u64 = 1_790_000_000;
+/// The goal: so many times the rate of one event a transaction.
+const GOAL: f64 = 20.0;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![node_trial("postgres_sink::a_batch_is_twenty_times_as_fast_as_one_event_a_transaction", &[Needs::Postgres], ratio)]
+}
+
+/// Alternating rounds on one cluster on a real disk, its effects included; the medians are compared.
+#[allow(clippy::float_arithmetic)]
+async fn ratio() -> Result<()> {
+    let folder = tempfile::Builder::new().prefix("confirmd-e2e-disk-").tempdir()?;
+    let cluster = bench::prepared(Postgres::start_in(folder, &[]).await?).await?;
+    let target = sink(&bench::keys(cluster.port(), "60s"), Some(feed(1, EPOCH)))?;
+    let batch_max = target.profile().batch_max.get();
+    let mut number = 0;
+    let mut next = |count: usize| -> Vec<Delivery> {
+        let from = number;
+        number += u64::try_from(count).unwrap_or_default();
+        (from..number).map(|number| delivery(number, 1, EPOCH)).collect()
+    };
+    target.deliver(&next(batch_max)).await?;
+    let (mut single, mut batched) = (Vec::new(), Vec::new());
+    for _ in 0..7 {
+        let events = next(100);
+        let began = Instant::now();
+        for event in &events {
+            target.deliver(std::slice::from_ref(event)).await?;
+        }
+        single.push(began.elapsed().as_secs_f64() / 100.0);
+        let events = next(batch_max);
+        let began = Instant::now();
+        target.deliver(&events).await?;
+        batched.push(began.elapsed().as_secs_f64() / 500.0);
+    }
+    let median = |values: &mut Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    let (single, batched) = (median(&mut single), median(&mut batched));
+    let ratio = single / batched;
+    println!("one event a transaction {:.0} us, in a batch {:.1} us an event: {ratio:.1}x", single * 1e6, batched * 1e6);
+    ensure!(batch_max == 500 && postings(&cluster.admin(DATABASE).await?).await?.len() == 7 * 600 + 500);
+    ensure!(
+        ratio >= GOAL,
+        "one event a transaction {:.0} us, in a batch {:.1} us an event: only {ratio:.1}x",
+        single * 1e6,
+        batched * 1e6
+    );
+    Ok(())
+}
