@@ -8,7 +8,7 @@ use confirmd_core::{Amount, BlockHash, BlockRef, ChainSource, Height, TxId};
 use confirmd_testkit::Remine;
 use confirmd_testkit::conform::Broken;
 use confirmd_testkit::conform::source::{Ability, Act, Facts, Output, Refused, SourceHarness, SourceLab, Spoil};
-use e2e::{BitcoinFamily, FaultProxy, Knots, Litecoind, with_error, with_result};
+use e2e::{BitcoinFamily, FamilyOptions, FaultProxy, Knots, Litecoind, with_error, with_result};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::num::NonZeroU32;
@@ -53,7 +53,11 @@ impl SourceLab for FamilyLab {
     async fn start(&self) -> Result<Box<dyn SourceHarness>, Broken> {
         let node = driven(match self {
             Self::Litecoin => Litecoind::start(false).await,
-            Self::Bitcoin => Knots::start().await,
+            // Knots passes on no bare multisig unless it is told to.
+            Self::Bitcoin => {
+                let extra = ["-permitbaremultisig=1", "-acceptnonstdtxn=1"].map(str::to_owned).to_vec();
+                Knots::start_with(FamilyOptions { extra, ..FamilyOptions::default() }).await
+            }
         })?;
         let (user, password) = node.credentials();
         let proxy = driven(FaultProxy::start(&node.url(), Some(&format!("{user}:{password}"))).await)?;
