@@ -3,7 +3,6 @@
 mod chains;
 mod commands;
 mod halts;
-mod random;
 mod reorgs;
 
 use super::*;

@@ -1,7 +1,7 @@
 //! What must be so in the end.
 
-use super::oracle::{Book, Oracle};
 use super::node::ADDRESSES;
+use super::oracle::{Book, Oracle};
 use confirmd_core::{Address, ChainId, DepositKey, Payment};
 use confirmd_testkit::ScriptedChain;
 use confirmd_testkit::model::Standing;

@@ -291,8 +291,9 @@ impl World {
         }
         // G9: whatever the others do, a consumer that takes everything has everything.
         sleep(Duration::from_millis(1)).await;
+        let lives = self.process.as_ref().is_some_and(|process| !process.gate.is_dead());
         self.mind().await?;
-        if self.process.as_ref().is_some_and(|process| !process.gate.is_dead()) {
+        if lives {
             let oracle = self.oracle();
             let open = oracle.undelivered(&oracle.books[0]);
             if !open.is_empty() {
