@@ -147,6 +147,11 @@ impl Reader<'_> {
             blocks =
                 if reorg.is_none() && far > base.height { self.jump(&base, far).await? } else { self.link(&base, &tip).await? };
         }
+        let recorded = |block: &SeenBlock| self.state.trail.hash_at(block.block().height) == Some(&block.block().hash);
+        if reorg.is_some() && blocks.iter().any(recorded) {
+            // What the walk saw leave is back: nothing of it may be reverted by this tick (G3).
+            return Err(SourceError::orphaned(format!("blocks above {base} left the best chain and came back to it")).into());
+        }
         if blocks.is_empty() && reorg.is_some() {
             // The branch we forked to has vanished between two reads.
             return Err(SourceError::orphaned(format!("no block above the common ancestor {base}")).into());
