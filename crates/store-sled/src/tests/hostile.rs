@@ -3,7 +3,7 @@
 
 use crate::record::{seal, unseal};
 use crate::rows::*;
-use confirmd_core::{Attempt, BlockHash, ListedAsset, Orphaned, Pending, Position, Reported};
+use confirmd_core::{BlockHash, ListedAsset, Orphaned, Pending, Position, Reported};
 use confirmd_hostile::{Alteration, assert_bounded, config};
 use fastrand::Rng;
 use proptest::prelude::*;
@@ -38,7 +38,7 @@ fn judge(name: &str) -> Option<Judge> {
         "event_id" => again::<Position>,
         "consumer" => again::<ConsumerRow>,
         "open" => again::<OpenRow>,
-        "attempt" => again::<Attempt>,
+        "attempt" => again::<AttemptRow>,
         "skipped" => again::<SkippedRow>,
         "deposit" => again::<DepositRow>,
         _ => return None,

@@ -128,23 +128,34 @@ enum Looked {
     Wrong(String),
 }
 
-/// Opens twice and asks for everything: what an open repairs must hold, too.
+/// Opens twice and asks for everything: what an open repairs must hold, and what was refused must not be
+/// opened with other answers the next time.
 async fn look(path: &Path, specimen: &Specimen) -> Looked {
+    let mut found = Looked::Same;
     for _ in 0..2 {
-        let store = match SledStore::open(path, options(false)).await {
-            Ok(store) => store,
-            Err(error) => return refusal(&error, true),
-        };
-        match Everything::of(&store, &specimen.sampled).await {
-            Ok(answers) if answers == specimen.answers => {}
-            Ok(answers) => return Looked::Wrong(format!("other answers about: {}", specimen.answers.difference(&answers))),
-            Err(error) => return refusal(&error, false),
-        }
-        if let Err(error) = store.close().await {
-            return refusal(&error, false);
+        match (look_once(path, specimen).await, &found) {
+            (Looked::Wrong(wrong), _) => return Looked::Wrong(wrong),
+            (looked, Looked::Same) => found = looked,
+            _ => {}
         }
     }
-    Looked::Same
+    found
+}
+
+async fn look_once(path: &Path, specimen: &Specimen) -> Looked {
+    let store = match SledStore::open(path, options(false)).await {
+        Ok(store) => store,
+        Err(error) => return refusal(&error, true),
+    };
+    match Everything::of(&store, &specimen.sampled).await {
+        Ok(answers) if answers == specimen.answers => {}
+        Ok(answers) => return Looked::Wrong(format!("other answers about: {}", specimen.answers.difference(&answers))),
+        Err(error) => return refusal(&error, false),
+    }
+    match store.close().await {
+        Ok(()) => Looked::Same,
+        Err(error) => refusal(&error, false),
+    }
 }
 
 /// A refusal counts as one only if it says what to do.

@@ -58,9 +58,10 @@ pub fn power_cut_trials(under_test: &str, kind: Arc<dyn OpenStore>) -> Vec<Trial
     let trial = Trial::test(name, move || {
         let tally = cut_store(&*kind).map_err(|broken| Failed::from(broken.to_string()))?;
         println!("power cuts: {tally}");
-        match tally.wrong.iter().next() {
-            Some((model, wrong)) => Err(Failed::from(format!("{tally}; under {model:?}: {}", wrong.join("; ")))),
-            None => Ok(()),
+        let wrong: Vec<_> = tally.wrong.iter().map(|(model, wrong)| format!("under {model:?}: {}", wrong.join("; "))).collect();
+        match wrong.is_empty() {
+            true => Ok(()),
+            false => Err(Failed::from(format!("{tally}; {}", wrong.join("; ")))),
         }
     });
     vec![match crate::conform::power_cut::power_can_be_cut() {
@@ -145,6 +146,8 @@ async fn live(kind: &dyn OpenStore, directory: &Path, life: u32) -> Verdict {
     let store = kind.open(directory, true).await.map_err(Broken::tried("opening the store"))?;
     say("open")?;
     let commits = commits_of(&*store).await?;
+    // What a killed life had not been answered is decided now.
+    say(&format!("committed {commits}"))?;
     let mut world = Worlds::default().after(commits);
     let ledger = spec("ledger", None);
     store.register(&ledger).await.map_err(Broken::tried("registering a consumer"))?;
