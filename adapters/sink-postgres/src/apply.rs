@@ -215,7 +215,10 @@ impl Work<'_> {
         let context = format!("{}: {what}{of}: {}", target.server.label(), target.server.describe(error));
         let effect = [Way::Confirmed, Way::Reverted].iter().any(|way| way.key() == what);
         match (Trouble::of(error), place) {
-            (Trouble::Passing, _) if error.code().is_none() => Failure::Lost(transient(context)),
+            // The session ended, as it does when the server goes down: by itself, or with a last word (57P01 and the like).
+            (Trouble::Passing, _) if error.code().is_none_or(|code| code.code().starts_with("57P")) => {
+                Failure::Lost(transient(context))
+            }
             (Trouble::Collision, _) => Failure::Collision(transient(context)),
             (Trouble::Slow, Some(place)) => Failure::At(place, transient(context)),
             (Trouble::Passing | Trouble::Slow, _) => Failure::Nothing(transient(context)),

@@ -38,6 +38,10 @@ fn ensure_fatal(error: &SinkError, says: &str) -> Result<()> {
 async fn setup() -> Result<()> {
     let cluster = cluster(&[]).await?;
     let keys = bench::keys(cluster.port(), "20s");
+    let admin = cluster.admin(DATABASE).await?;
+    admin.batch_execute(&format!("revoke create on database {DATABASE} from {ROLE}")).await?;
+    ensure_fatal(&refusal(&keys).await?, "grant what docs/postgres.md lists")?;
+    admin.batch_execute(&format!("grant create on database {DATABASE} to {ROLE}")).await?;
     ensure_fatal(&refusal(&keys.replace(&format!("/{DATABASE}"), "/nowhere")).await?, "create the database")?;
     ensure_fatal(&refusal(&keys.replace(ROLE, "somebody")).await?, "correct user or password")?;
     ensure_fatal(&refusal(&keys.replace("ledger.post($1, $9, $11, $14)", "ledger.nothing($1)")).await?, "on_confirmed")?;
@@ -47,9 +51,6 @@ async fn setup() -> Result<()> {
     )?;
     ensure_fatal(&refusal(&keys.replace("$14)", "$22)")).await?, "on_confirmed")?;
     ensure_fatal(&refusal(&keys.replace("-$14)", "-$14); select (1")).await?, "on_reverted")?;
-    let admin = cluster.admin(DATABASE).await?;
-    admin.batch_execute(&format!("revoke create on database {DATABASE} from {ROLE}")).await?;
-    ensure_fatal(&refusal(&keys).await?, "grant what docs/postgres.md lists")?;
     ensure!(recorded(&admin).await?.0 == 0);
     // A port nobody listens on may be a server that starts.
     let down = refusal(&keys.replace(&cluster.port().to_string(), "1")).await?;
@@ -81,12 +82,20 @@ async fn passing() -> Result<()> {
     lock.rollback().await?;
     held.deliver(&two).await?;
 
-    // The server's own, shorter limit.
-    admin.batch_execute("create or replace function ledger.slow() returns void language sql as 'select pg_sleep(60)'").await?;
-    admin.batch_execute(&format!("grant execute on function ledger.slow to {ROLE}")).await?;
-    let slow = keys.replace("ledger.post($1, $9, $11, $14)", "set_config('statement_timeout', '100ms', true), ledger.slow()");
-    let error = sink(&slow, Some(feed(1, EPOCH)))?.deliver(&[delivery(3, 1, EPOCH)]).await.err().context("no limit")?;
-    ensure!(matches!(error.error.kind, SinkErrorKind::Transient { .. }), "{}", error.error);
+    // The server ends a statement that is too slow for it.
+    admin.batch_execute("create function ledger.slow() returns void language sql as 'select pg_sleep(60)'").await?;
+    let slow = sink(&keys.replace("ledger.post($1, $9, $11, $14)", "ledger.slow()"), Some(feed(1, EPOCH)))?;
+    let cancel = "select pg_cancel_backend(pid) from pg_stat_activity where query like '%ledger.slow()%' and state = 'active' and pid <> pg_backend_pid()";
+    let cancelled = async {
+        while admin.query(cancel, &[]).await?.is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        anyhow::Ok(())
+    };
+    let events = [delivery(3, 1, EPOCH)];
+    let (sent, ended) = tokio::join!(slow.deliver(&events), cancelled);
+    ended?;
+    transient(&sent.err().context("no limit")?.error, "57014")?;
 
     // A serialization failure, as often as it is tried.
     admin
@@ -269,24 +278,31 @@ async fn tls() -> Result<()> {
         ensure_fatal(&refusal(&secure(cluster.port(), mode)).await?, "TLS")?;
     }
     sink(&secure(cluster.port(), "prefer"), Some(feed(1, EPOCH)))?.check().await?;
-    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
-    let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
-    cluster.put_file("server.crt", &certificate)?;
-    cluster.put_file("server.key", &key)?;
+    // Trusted, of another name.
+    let file = tempfile::NamedTempFile::new()?;
+    let trusted = format!("{}ca_file = {:?}\n", secure(cluster.port(), "verify-full"), file.path());
+    std::fs::write(file.path(), certify(&cluster, "db.example")?)?;
     cluster.admin("postgres").await?.batch_execute("alter system set ssl = on").await?;
     cluster.restart().await?;
+    ensure_fatal(&refusal(&trusted).await?, "certificate")?;
+    // Of the right name, and not trusted.
+    let certificate = certify(&cluster, "127.0.0.1")?;
+    cluster.restart().await?;
     ensure_fatal(&refusal(&secure(cluster.port(), "require")).await?, "certificate")?;
-    let file = tempfile::NamedTempFile::new()?;
-    std::fs::write(file.path(), &certificate)?;
-    let trusted = format!("{}ca_file = {:?}\n", secure(cluster.port(), "verify-full"), file.path());
+    std::fs::write(file.path(), certificate)?;
     let target = sink(&trusted, Some(feed(1, EPOCH)))?;
     target.check().await?;
     target.deliver(&[delivery(1, 1, EPOCH)]).await?;
     let admin = cluster.admin(DATABASE).await?;
     let ask = format!("select bool_and(s.ssl) from pg_stat_ssl s join pg_stat_activity a using (pid) where a.usename = '{ROLE}'");
     ensure!(admin.query_one(&ask, &[]).await?.get::<_, Option<bool>>(0) == Some(true), "a session is plain");
-    // The name is verified too.
-    let named = trusted.replace("@127.0.0.1:", "@localhost:");
-    ensure_fatal(&refusal(&named).await?, "certificate")?;
     Ok(())
+}
+
+/// A new certificate of this name for the server; it is used from the next start on.
+fn certify(cluster: &Postgres, name: &str) -> Result<String> {
+    let made = rcgen::generate_simple_self_signed([name.to_owned()])?;
+    cluster.put_file("server.crt", &made.cert.pem())?;
+    cluster.put_file("server.key", &made.signing_key.serialize_pem())?;
+    Ok(made.cert.pem())
 }
