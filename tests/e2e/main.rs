@@ -21,6 +21,7 @@ mod ops_conform;
 mod ops_http;
 mod ops_state;
 mod postgres_sink;
+mod torture;
 mod torture_real;
 mod utxo_deposits;
 mod utxo_mweb;
@@ -53,5 +54,6 @@ fn main() -> std::process::ExitCode {
     trials.extend(utxo_mweb::trials());
     trials.extend(conform::trials());
     trials.extend(torture_real::trials());
+    trials.extend(torture::trials());
     e2e::run_trials(trials)
 }
