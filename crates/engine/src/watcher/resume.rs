@@ -5,7 +5,8 @@ use crate::Rules;
 use crate::fold::{ChangeDraft, undo};
 use crate::walker::{ReorgWalker, Walk};
 use confirmd_core::{
-    BlockRef, ChainSource, ChainState, Change, ChangeSet, DepositKey, EventId, HaltReason, Height, SourceError, StateStore, Timestamp,
+    BlockRef, ChainSource, ChainState, Change, ChangeSet, DepositKey, EventId, HaltReason, Height, SourceError, StateStore,
+    Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
