@@ -73,10 +73,7 @@ impl Desk {
         let now = (flaw != Some(Flaw::IgnoresTime)).then_some(system);
         let guard = Receiver::start(ReceiverOptions { secrets: vec![SECRET.to_owned()], now }).await?;
         let inner = Arc::new(Inner { flaw, guard, books: Mutex::default() });
-        let app = Router::new()
-            .route("/hooks", post(receive))
-            .route("/credits", get(look_up))
-            .with_state(Arc::clone(&inner));
+        let app = Router::new().route("/hooks", post(receive)).route("/credits", get(look_up)).with_state(Arc::clone(&inner));
         Ok(Self { inner, server: LoopbackServer::start(app).await.context("start the desk")? })
     }
 
