@@ -3,13 +3,15 @@
 use crate::instance::InstanceAddress;
 use crate::problem::Problem;
 use crate::view::{
-    ConsumerView, Counted, DeliveryDetail, DeliveryQuery, DeliveryView, DepositQuery, DepositView, Done, Pause, Requeue,
-    ResumeRequest, ResumeView, Skip, Status, WatchAdd, WatchAdded, WatchQuery, WatchRemove, WatchRequest, Watched,
+    ChainDetail, ConsumerView, Counted, CursorView, DeadGroup, DeadQuery, DeliveryDetail, DeliveryQuery, DeliveryView,
+    DepositLife, DepositQuery, DepositView, Done, EventsPage, EventsQuery, ExplainQuery, Explanation, Pause, PutCursor, Replay,
+    Requeue, ResumeRequest, ResumeView, Skip, Status, TestResult, WatchAdd, WatchAdded, WatchQuery, WatchRemove, WatchRequest,
+    Watched,
 };
 use crate::{Operator, OperatorError, Page, guard, merge};
 use async_trait::async_trait;
 use bytes::Bytes;
-use confirmd_core::{ChainName, ConsumerName, EventId, Secret, with_causes};
+use confirmd_core::{ChainName, ConsumerName, CursorName, EventId, Secret, with_causes};
 use http::{Method, Request, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::client::legacy::{Client as Http, connect::HttpConnector};
@@ -146,6 +148,19 @@ fn query_string(query: &impl Serialize) -> String {
     if text.is_empty() { text } else { format!("?{text}") }
 }
 
+/// One part of a path: what it may not hold is escaped.
+fn segment(text: &str) -> String {
+    text.bytes()
+        .map(|byte| {
+            if byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte) {
+                char::from(byte).to_string()
+            } else {
+                format!("%{byte:02X}")
+            }
+        })
+        .collect()
+}
+
 fn must_be_stopped(what: &str) -> OperatorError {
     OperatorError::conflict(format!("an instance runs on this state; stop it, then {what} again"))
 }
@@ -154,6 +169,50 @@ fn must_be_stopped(what: &str) -> OperatorError {
 impl Operator for Client {
     async fn status(&self) -> Result<Status, OperatorError> {
         self.get("/v1/status", &()).await
+    }
+
+    async fn chain(&self, chain: &ChainName) -> Result<ChainDetail, OperatorError> {
+        self.get(&format!("/v1/chains/{chain}"), &()).await
+    }
+
+    async fn preview(&self, chain: &ChainName, request: ResumeRequest) -> Result<ResumeView, OperatorError> {
+        self.send(Method::POST, &format!("/v1/chains/{chain}/resume/preview"), &request).await
+    }
+
+    async fn deposit(&self, chain: &ChainName, tx_id: &str, output_index: u32) -> Result<DepositLife, OperatorError> {
+        self.get(&format!("/v1/chains/{chain}/deposits/{}/{output_index}", segment(tx_id)), &()).await
+    }
+
+    async fn explain(&self, chain: &ChainName, tx_id: &str, query: &ExplainQuery) -> Result<Explanation, OperatorError> {
+        self.get(&format!("/v1/chains/{chain}/transactions/{}/explanation", segment(tx_id)), query).await
+    }
+
+    async fn events(&self, query: &EventsQuery) -> Result<EventsPage, OperatorError> {
+        self.get("/v1/events", query).await
+    }
+
+    async fn cursors(&self) -> Result<Vec<CursorView>, OperatorError> {
+        self.get("/v1/cursors", &()).await
+    }
+
+    async fn put_cursor(&self, name: &CursorName, put: PutCursor) -> Result<CursorView, OperatorError> {
+        self.send(Method::PUT, &format!("/v1/cursors/{name}"), &put).await
+    }
+
+    async fn remove_cursor(&self, name: &CursorName) -> Result<(), OperatorError> {
+        self.send(Method::DELETE, &format!("/v1/cursors/{name}"), &Done {}).await.map(|Done {}| ())
+    }
+
+    async fn dead_letters(&self, query: &DeadQuery) -> Result<Vec<DeadGroup>, OperatorError> {
+        self.get("/v1/dead-letters", query).await
+    }
+
+    async fn replay(&self, consumer: &ConsumerName, request: Replay) -> Result<Counted, OperatorError> {
+        self.send(Method::POST, &format!("/v1/consumers/{consumer}/replay"), &request).await
+    }
+
+    async fn test_event(&self, consumer: &ConsumerName) -> Result<TestResult, OperatorError> {
+        self.send(Method::POST, &format!("/v1/consumers/{consumer}/test"), &Done {}).await
     }
 
     async fn watched(&self, query: &WatchQuery) -> Result<Page<Watched>, OperatorError> {

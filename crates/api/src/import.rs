@@ -36,7 +36,13 @@ impl Line {
         if self.address.is_empty() {
             return Err(wrong("the address is empty".to_owned()));
         }
-        Ok(WatchRequest { chain, address: self.address, reference: self.reference.filter(|r| !r.is_empty()), line: Some(line) })
+        Ok(WatchRequest {
+            chain,
+            address: self.address,
+            reference: self.reference.filter(|r| !r.is_empty()),
+            from_height: None,
+            line: Some(line),
+        })
     }
 }
 

@@ -33,6 +33,7 @@ pub(crate) fn merge(all: &mut Vec<view::WatchAdded>, new: view::WatchAdded) {
         Some(one) => {
             one.count = one.count.saturating_add(new.count);
             one.from_height = one.from_height.max(new.from_height);
+            one.relabelled.extend(new.relabelled);
         }
         None => all.push(new),
     }

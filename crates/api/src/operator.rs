@@ -1,12 +1,13 @@
 //! What an operator can ask and order.
 
 use crate::view::{
-    ConsumerView, Counted, DeliveryDetail, DeliveryQuery, DeliveryView, DepositQuery, DepositView, Requeue, ResumeRequest,
-    ResumeView, Status, WatchAdded, WatchQuery, WatchRequest, Watched,
+    ChainDetail, ConsumerView, Counted, CursorView, DeadGroup, DeadQuery, DeliveryDetail, DeliveryQuery, DeliveryView,
+    DepositLife, DepositQuery, DepositView, EventsPage, EventsQuery, ExplainQuery, Explanation, PutCursor, Replay, Requeue,
+    ResumeRequest, ResumeView, Status, TestResult, WatchAdded, WatchQuery, WatchRequest, Watched,
 };
 use crate::{OperatorError, Page};
 use async_trait::async_trait;
-use confirmd_core::{ChainName, ConsumerName, EventId};
+use confirmd_core::{ChainName, ConsumerName, CursorName, EventId};
 
 /// The operations on one instance or its state. Every change is durable when its call returns. Errors name the value
 /// they are about and what to do.
@@ -14,6 +15,12 @@ use confirmd_core::{ChainName, ConsumerName, EventId};
 pub trait Operator: std::fmt::Debug + Send + Sync {
     /// How every chain and consumer stands.
     async fn status(&self) -> Result<Status, OperatorError>;
+
+    /// One chain, looked at closely: its node is asked, within a few seconds.
+    async fn chain(&self, chain: &ChainName) -> Result<ChainDetail, OperatorError>;
+
+    /// What resuming a halted chain would do. Changes nothing; `request.reorg` is not asked for.
+    async fn preview(&self, chain: &ChainName, request: ResumeRequest) -> Result<ResumeView, OperatorError>;
 
     /// Watched addresses in the order of the chains, then of their bytes.
     async fn watched(&self, query: &WatchQuery) -> Result<Page<Watched>, OperatorError>;
@@ -27,6 +34,34 @@ pub trait Operator: std::fmt::Debug + Send + Sync {
 
     /// Deposits, newest first.
     async fn deposits(&self, query: &DepositQuery) -> Result<Page<DepositView>, OperatorError>;
+
+    /// One deposit and everything that happened to it.
+    async fn deposit(&self, chain: &ChainName, tx_id: &str, output_index: u32) -> Result<DepositLife, OperatorError>;
+
+    /// Why a transaction produced what it did, or nothing.
+    async fn explain(&self, chain: &ChainName, tx_id: &str, query: &ExplainQuery) -> Result<Explanation, OperatorError>;
+
+    /// Events in the order they were decided; waits for one if asked to. `Expired` for a cursor that passed out of history or is of
+    /// another epoch.
+    async fn events(&self, query: &EventsQuery) -> Result<EventsPage, OperatorError>;
+
+    /// Every named cursor.
+    async fn cursors(&self) -> Result<Vec<CursorView>, OperatorError>;
+
+    /// Puts a named cursor, new or known, at a place.
+    async fn put_cursor(&self, name: &CursorName, put: PutCursor) -> Result<CursorView, OperatorError>;
+
+    /// Forgets a named cursor.
+    async fn remove_cursor(&self, name: &CursorName) -> Result<(), OperatorError>;
+
+    /// Dead letters grouped by consumer, last status and error, largest group first.
+    async fn dead_letters(&self, query: &DeadQuery) -> Result<Vec<DeadGroup>, OperatorError>;
+
+    /// Sends events again, delivered ones too: same ids, same bytes. Counts deliveries.
+    async fn replay(&self, consumer: &ConsumerName, request: Replay) -> Result<Counted, OperatorError>;
+
+    /// Sends one event that is marked as a test, past the outbox, and says how it went.
+    async fn test_event(&self, consumer: &ConsumerName) -> Result<TestResult, OperatorError>;
 
     /// Undelivered and skipped deliveries in outbox order; of an event, delivered ones too.
     async fn deliveries(&self, query: &DeliveryQuery) -> Result<Page<DeliveryView>, OperatorError>;

@@ -111,10 +111,17 @@ async fn the_client_reaches_every_operation_and_gets_the_errors_kind_back() {
     let (chain, consumer) = (ChainName::new("btc").unwrap(), ConsumerName::new("ledger").unwrap());
     let event = EventId::new(format!("evt_{}", "0".repeat(32))).unwrap();
     assert_eq!(client.status().await.unwrap().epoch, 5);
-    let query = WatchQuery { chain: Some(chain.clone()), after: Some(Cursor::new("a_b-c")), limit: Some(3) };
+    let query =
+        WatchQuery { chain: Some(chain.clone()), after: Some(Cursor::new("a_b-c")), limit: Some(3), ..WatchQuery::default() };
     let page = client.watched(&query).await.unwrap();
     assert_eq!(page.next.unwrap().place::<(String, u8)>().unwrap(), ("btc".into(), 5));
-    let entry = WatchRequest { chain: chain.clone(), address: "a&b =ü".into(), reference: Some("r".into()), line: None };
+    let entry = WatchRequest {
+        chain: chain.clone(),
+        address: "a&b =ü".into(),
+        reference: Some("r".into()),
+        from_height: None,
+        line: None,
+    };
     assert_eq!(client.watch_add(vec![entry.clone()]).await.unwrap()[0].from_height, Height(9));
     assert_eq!(client.watch_add(vec![entry; 45_000]).await.unwrap()[0].count, 45_000);
     client.watch_remove(&chain, vec!["a".into()]).await.unwrap();
@@ -122,11 +129,25 @@ async fn the_client_reaches_every_operation_and_gets_the_errors_kind_back() {
     client.deposits(&deposits).await.unwrap();
     client.deliveries(&DeliveryQuery { consumer: Some(consumer.clone()), ..DeliveryQuery::default() }).await.unwrap();
     assert_eq!(client.delivery(&event).await.unwrap_err().kind, ErrorKind::NotFound);
-    client.requeue(&consumer, Requeue { events: vec![event.clone()], all_dead: false }).await.unwrap();
+    client.requeue(&consumer, Requeue { events: vec![event.clone()], ..Requeue::default() }).await.unwrap();
     client.skip(&consumer, &event).await.unwrap();
     client.pause(&consumer, Some("migration".into())).await.unwrap();
     client.pause(&consumer, None).await.unwrap();
-    let refused = client.resume(&chain, ResumeRequest { accept_reorg: true, revert_settled: false }).await.unwrap_err();
+    client.chain(&chain).await.unwrap();
+    client.preview(&chain, ResumeRequest::default()).await.unwrap();
+    assert_eq!(client.deposit(&chain, "withdrawal:7/?", 3).await.unwrap_err().kind, ErrorKind::NotFound);
+    client.explain(&chain, "0xab", &ExplainQuery { height: Some(Height(5)), address: None }).await.unwrap();
+    assert_eq!(client.events(&EventsQuery::default()).await.unwrap().events.len(), 1);
+    let name = confirmd_core::CursorName::new("reader").unwrap();
+    let expired = client.events(&EventsQuery { cursor: Some(name.clone()), ..EventsQuery::default() }).await.unwrap_err();
+    assert_eq!(expired.kind, ErrorKind::Expired);
+    client.put_cursor(&name, PutCursor { start: Some(CursorStart::Now), after: None }).await.unwrap();
+    client.remove_cursor(&name).await.unwrap();
+    client.dead_letters(&DeadQuery { consumer: Some(consumer.clone()) }).await.unwrap();
+    assert_eq!(client.replay(&consumer, Replay { events: vec![event.clone()], ..Replay::default() }).await.unwrap().count, 2);
+    assert_eq!(client.test_event(&consumer).await.unwrap_err().kind, ErrorKind::NotFound);
+    assert!(operator.asked().contains(&format!("{:?}", (&chain, "withdrawal:7/?", 3))));
+    let refused = client.resume(&chain, ResumeRequest { accept_reorg: true, ..ResumeRequest::default() }).await.unwrap_err();
     assert_eq!((refused.kind, refused.text.as_str()), (ErrorKind::Conflict, "not halted"));
     assert!(client.rename(&consumer, &consumer).await.unwrap_err().text.contains("stop it"));
     let asked = operator.asked.lock().unwrap();
@@ -156,4 +177,21 @@ async fn a_port_in_use_or_open_to_other_machines_is_refused_with_what_to_do() {
         let error = server::bind(ServerOptions::new(open.parse().unwrap())).await.unwrap_err();
         assert!(error.text.contains("127.0.0.1") && error.text.contains("token"), "{error}");
     }
+}
+
+#[tokio::test]
+async fn events_come_as_a_stream_with_the_place_behind_each_and_the_webhooks_bytes() {
+    let address = started(Arc::default()).await;
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let head = format!("GET /v1/events/stream HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    tokio::io::AsyncWriteExt::write_all(&mut stream, head.as_bytes()).await.unwrap();
+    let (mut text, mut part) = (String::new(), [0_u8; 4096]);
+    while !text.contains("\n\n") {
+        let read = tokio::io::AsyncReadExt::read(&mut stream, &mut part).await.unwrap();
+        text.push_str(std::str::from_utf8(&part[..read]).unwrap());
+    }
+    assert!(text.contains("text/event-stream"), "{text}");
+    assert!(text.contains("id: next\ndata: {\"id\":\"evt_1\",  \"amount\":\"5\"}\n\n"), "{text}");
+    let expired = raw(address, &format!("GET /v1/events/stream?cursor=old HTTP/1.1\r\nHost: {address}"), "").await;
+    assert!(expired.starts_with("HTTP/1.1 410") && expired.contains("urn:confirmd:expired"), "{expired}");
 }

@@ -35,6 +35,12 @@ impl Timestamp {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 
+    /// From RFC 3339 with any offset; `None` if it is not that, or before 1970.
+    pub fn from_rfc3339(text: &str) -> Option<Self> {
+        let at = time::OffsetDateTime::parse(text, &time::format_description::well_known::Rfc3339).ok()?;
+        u64::try_from(at.unix_timestamp_nanos() / 1_000_000).ok().map(Self)
+    }
+
     /// RFC 3339 in UTC with whole seconds: `2026-01-01T00:00:00Z`.
     pub fn to_rfc3339(self) -> String {
         let seconds = i64::try_from(self.seconds()).unwrap_or(i64::MAX);
@@ -75,5 +81,7 @@ mod tests {
     #[test]
     fn a_timestamp_reads_as_rfc_3339_in_utc() {
         assert_eq!(Timestamp::from_seconds(1_767_225_600).to_rfc3339(), "2026-01-01T00:00:00Z");
+        assert_eq!(Timestamp::from_rfc3339("2026-01-01T01:00:00+01:00"), Some(Timestamp::from_seconds(1_767_225_600)));
+        assert_eq!(Timestamp::from_rfc3339("2026-01-01"), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Answer, Api};
 use crate::extract::{At, Body, name};
-use crate::view::{ChainView, ResumeRequest, ResumeView};
+use crate::view::{ChainDetail, ChainView, ResumeRequest, ResumeView};
 use axum::Json;
 use axum::extract::State;
 use confirmd_core::ChainName;
@@ -11,6 +11,28 @@ use confirmd_core::ChainName;
 #[utoipa::path(get, path = "/v1/chains", tag = "chains", responses((status = 200, body = Vec<ChainView>)))]
 pub(super) async fn list(State(api): State<Api>) -> Answer<Vec<ChainView>> {
     api.operator.status().await.map(|status| Json(status.chains))
+}
+
+/// One chain, looked at closely.
+///
+/// Its node is asked, within a few seconds: lag in seconds, endpoints and their health, past reorgs.
+#[utoipa::path(get, path = "/v1/chains/{chain}", tag = "chains", params(("chain" = String, Path, description = "The operator's name")),
+    responses((status = 200, body = ChainDetail)))]
+pub(super) async fn show(State(api): State<Api>, At(chain): At<String>) -> Answer<ChainDetail> {
+    api.operator.chain(&name::<ChainName>(&chain)?).await.map(Json)
+}
+
+/// What resuming a halted chain would revert, drop and list.
+///
+/// Changes nothing. The acknowledgement is not asked for.
+#[utoipa::path(post, path = "/v1/chains/{chain}/resume/preview", tag = "chains", params(("chain" = String, Path, description = "The operator's name")),
+    request_body = ResumeRequest, responses((status = 200, body = ResumeView)))]
+pub(super) async fn preview(
+    State(api): State<Api>,
+    At(chain): At<String>,
+    Body(request): Body<ResumeRequest>,
+) -> Answer<ResumeView> {
+    api.operator.preview(&name::<ChainName>(&chain)?, request).await.map(Json)
 }
 
 /// Resume a halted chain.

@@ -2,7 +2,7 @@
 
 use super::{Answer, Api};
 use crate::extract::{At, Body, name};
-use crate::view::{ConsumerView, Counted, Done, Pause, Requeue, Skip};
+use crate::view::{ConsumerView, Counted, Done, Pause, Replay, Requeue, Skip, TestResult};
 use axum::Json;
 use axum::extract::State;
 use confirmd_core::ConsumerName;
@@ -40,4 +40,20 @@ pub(super) async fn pause(State(api): State<Api>, At(consumer): At<String>, Body
     responses((status = 200, body = ConsumerView)))]
 pub(super) async fn resume(State(api): State<Api>, At(consumer): At<String>) -> Answer<ConsumerView> {
     api.operator.pause(&name::<ConsumerName>(&consumer)?, None).await.map(Json)
+}
+
+/// Send events again, delivered ones too: same ids, same bytes, in the order of each deposit, at a bounded rate.
+#[utoipa::path(post, path = "/v1/consumers/{consumer}/replay", tag = "deliveries", params(("consumer" = String, Path, description = "Its name")),
+    request_body = Replay, responses((status = 200, body = Counted)))]
+pub(super) async fn replay(State(api): State<Api>, At(consumer): At<String>, Body(request): Body<Replay>) -> Answer<Counted> {
+    api.operator.replay(&name::<ConsumerName>(&consumer)?, request).await.map(Json)
+}
+
+/// Send one event that is marked as a test, and say how it went.
+///
+/// Its type is `confirmd.test`; it is no deposit and leaves no record.
+#[utoipa::path(post, path = "/v1/consumers/{consumer}/test", tag = "consumers", params(("consumer" = String, Path, description = "Its name")),
+    responses((status = 200, body = TestResult)))]
+pub(super) async fn test(State(api): State<Api>, At(consumer): At<String>) -> Answer<TestResult> {
+    api.operator.test_event(&name::<ConsumerName>(&consumer)?).await.map(Json)
 }

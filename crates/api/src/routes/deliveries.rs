@@ -3,7 +3,7 @@
 use super::{Answer, Api};
 use crate::Page;
 use crate::extract::{Asked, At, name};
-use crate::view::{DeliveryDetail, DeliveryQuery, DeliveryView};
+use crate::view::{DeadGroup, DeadQuery, DeliveryDetail, DeliveryQuery, DeliveryView};
 use axum::Json;
 use axum::extract::State;
 use confirmd_core::EventId;
@@ -20,4 +20,10 @@ pub(super) async fn list(State(api): State<Api>, Asked(query): Asked<DeliveryQue
     responses((status = 200, body = DeliveryDetail)))]
 pub(super) async fn show(State(api): State<Api>, At(event): At<String>) -> Answer<DeliveryDetail> {
     api.operator.delivery(&name::<EventId>(&event)?).await.map(Json)
+}
+
+/// Dead letters grouped by consumer, last status and error, largest group first.
+#[utoipa::path(get, path = "/v1/dead-letters", tag = "deliveries", params(DeadQuery), responses((status = 200, body = Vec<DeadGroup>)))]
+pub(super) async fn dead(State(api): State<Api>, Asked(query): Asked<DeadQuery>) -> Answer<Vec<DeadGroup>> {
+    api.operator.dead_letters(&query).await.map(Json)
 }

@@ -5,6 +5,7 @@ mod chains;
 mod consumers;
 mod deliveries;
 mod deposits;
+mod events;
 mod instance;
 
 use crate::guard::{Guard, guard};
@@ -30,7 +31,6 @@ pub(crate) struct Api {
     /// Names this run of the instance.
     pub(crate) instance: Arc<str>,
     /// True once the instance stops.
-    #[allow(dead_code)]
     pub(crate) ending: tokio::sync::watch::Receiver<bool>,
 }
 
@@ -49,12 +49,23 @@ fn described() -> (Router<Api>, OpenApi) {
         .routes(routes!(instance::page))
         .routes(routes!(instance::status))
         .routes(routes!(chains::list))
+        .routes(routes!(chains::show))
+        .routes(routes!(chains::preview))
         .routes(routes!(chains::resume))
         .routes(routes!(deposits::list))
+        .routes(routes!(deposits::show))
+        .routes(routes!(deposits::explain))
+        .routes(routes!(events::list))
+        .routes(routes!(events::stream))
+        .routes(routes!(events::cursors))
+        .routes(routes!(events::put_cursor, events::remove_cursor))
+        .routes(routes!(deliveries::dead))
         .routes(routes!(deliveries::list))
         .routes(routes!(deliveries::show))
         .routes(routes!(consumers::list))
         .routes(routes!(consumers::requeue))
+        .routes(routes!(consumers::replay))
+        .routes(routes!(consumers::test))
         .routes(routes!(consumers::skip))
         .routes(routes!(consumers::pause))
         .routes(routes!(consumers::resume))

@@ -68,6 +68,12 @@ pub struct ChainView {
     pub chain: ChainId,
     /// What its watcher is doing.
     pub phase: Phase,
+    /// Why it stands still, if it is halted.
+    pub halt: Option<HaltView>,
+    /// Blocks between our tip and the node's; `None` until both are known.
+    pub lag_blocks: Option<u64>,
+    /// While it catches up: how fast, and for how long still.
+    pub catch_up: Option<CatchUp>,
     /// Why, where that needs words: the halt with its remedy, the node's error.
     pub detail: Option<String>,
     /// Why the instance is not ready because of it; `None` when all is well.
@@ -94,7 +100,7 @@ pub struct ChainView {
 }
 
 /// How to resume a halted chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResumeRequest {
     /// Accept a reorg below the floor: anchor again and revert what was reported above the ancestor.
@@ -103,6 +109,86 @@ pub struct ResumeRequest {
     /// Revert the settled deposits above the ancestor, too.
     #[serde(default)]
     pub revert_settled: bool,
+    /// The acknowledgement: the node's block that contradicts ours, as the halt names it (`halt.reorg`), height and hash. Required
+    /// with `accept_reorg`, except for a preview.
+    #[serde(default)]
+    #[schema(value_type = Option<BlockRefSchema>)]
+    pub reorg: Option<BlockRef>,
+}
+
+/// Why a chain stands still.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HaltView {
+    /// `too_deep`, `wrong_network`, `broken_contract` or `source`.
+    pub kind: String,
+    /// The reason in words.
+    pub reason: String,
+    /// What to do about it.
+    pub remedy: String,
+    /// Since when.
+    pub at: String,
+    /// Of a reorg below the floor: the node's block that contradicts ours. Resuming with `accept_reorg` must name it.
+    #[schema(value_type = Option<BlockRefSchema>)]
+    pub reorg: Option<BlockRef>,
+}
+
+/// A catch-up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CatchUp {
+    /// Blocks a minute, over the last minutes.
+    pub blocks_per_minute: u64,
+    /// At this rate; `None` while it is unknown.
+    pub seconds_left: Option<u64>,
+}
+
+/// A reorg of the history.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PastReorg {
+    /// When.
+    pub at: String,
+    /// The last common block.
+    #[schema(value_type = BlockRefSchema)]
+    pub ancestor: BlockRef,
+    /// Blocks of the trail that were replaced.
+    pub depth: u64,
+    /// The highest of them, highest first, at most 32.
+    #[schema(value_type = Vec<BlockRefSchema>)]
+    pub orphaned: Vec<BlockRef>,
+    /// Reported deposits that were taken back.
+    pub reverted: u64,
+    /// Pending deposits whose block left.
+    pub dropped: u64,
+    /// Whether an operator accepted it: it reached below the floor.
+    pub accepted: bool,
+}
+
+/// What a node says of itself on one subject.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct EndpointView {
+    /// What was looked at.
+    pub subject: String,
+    /// Whether it is as it should be.
+    pub ok: bool,
+    /// What was found and, if not ok, what to do.
+    pub text: String,
+}
+
+/// One chain, looked at closely: its node is asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ChainDetail {
+    /// As in the list.
+    #[serde(flatten)]
+    pub chain: ChainView,
+    /// Seconds between the block times of our tip and the node's; `None` where a time is unknown.
+    pub lag_seconds: Option<u64>,
+    /// Reorgs within `state.history`, newest first, at most 20.
+    pub reorgs: Vec<PastReorg>,
+    /// What its node says; empty if it said nothing in time.
+    pub endpoints: Vec<EndpointView>,
+    /// Why the node said nothing, if it did not.
+    pub endpoints_error: Option<String>,
+    /// Reconnects and changes of endpoint since the start.
+    pub connections: u64,
 }
 
 /// A settled deposit above an accepted reorg's ancestor.

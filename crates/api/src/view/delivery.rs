@@ -7,6 +7,7 @@ use confirmd_core::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use std::num::NonZeroU32;
 use utoipa::{IntoParams, ToSchema};
 
 /// A failed attempt.
@@ -139,7 +140,7 @@ pub struct DeliveryQuery {
 }
 
 /// What to queue again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Requeue {
     /// These events' keys. Empty only with `all_dead`.
@@ -149,6 +150,82 @@ pub struct Requeue {
     /// Every dead letter of the consumer.
     #[serde(default)]
     pub all_dead: bool,
+    /// With `all_dead`: only those whose last attempt got this HTTP status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// So many deposits come due a second; without it all at once, as fast as the sink takes them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u32>, minimum = 1)]
+    pub per_second: Option<NonZeroU32>,
+}
+
+/// What to send again although it was delivered.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Replay {
+    /// These events. Empty only with a time range.
+    #[serde(default)]
+    #[schema(value_type = Vec<String>)]
+    pub events: Vec<EventId>,
+    /// Every event decided at this time (RFC 3339) or later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_from: Option<String>,
+    /// Every event decided before this time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_before: Option<String>,
+    /// So many deposits come due a second; 50 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u32>, minimum = 1)]
+    pub per_second: Option<NonZeroU32>,
+}
+
+/// Dead letters of one consumer that failed alike.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DeadGroup {
+    /// The consumer.
+    #[schema(value_type = String)]
+    pub consumer: ConsumerName,
+    /// The HTTP status of the last attempt, where there was one.
+    pub status: Option<u16>,
+    /// The last attempt's error.
+    pub error: String,
+    /// What the receiver answered to one of them.
+    pub excerpt: Option<String>,
+    /// So many deliveries.
+    pub count: u64,
+    /// The last attempt of the first of them.
+    pub first_at: String,
+    /// The last attempt of the last of them.
+    pub last_at: String,
+    /// One of them.
+    #[schema(value_type = String)]
+    pub example: EventId,
+}
+
+/// Which dead letters to group.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct DeadQuery {
+    /// Only this consumer's.
+    #[param(value_type = Option<String>)]
+    pub consumer: Option<ConsumerName>,
+}
+
+/// How a test event went.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TestResult {
+    /// Its id.
+    #[schema(value_type = String)]
+    pub event: EventId,
+    /// Whether the receiver took it.
+    pub delivered: bool,
+    /// The HTTP status, where it was refused with one.
+    pub status: Option<u16>,
+    /// Why it was not taken.
+    pub error: Option<String>,
+    /// How long it took, in milliseconds.
+    pub took_ms: u64,
 }
 
 /// What to give up.

@@ -1,8 +1,11 @@
 //! Deposits as an operator sees them.
 
+use super::DeliveryWithAttempts;
 use crate::Cursor;
 use crate::schema::{AssetSchema, BlockRefSchema, DepositStateSchema};
-use confirmd_core::{Amount, Asset, BlockRef, ChainId, ChainName, DepositRecord, DepositState, Position, Sequence, TxId};
+use confirmd_core::{
+    Amount, Asset, BlockRef, ChainId, ChainName, DepositRecord, DepositState, EventId, Height, Position, Sequence, TxId,
+};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};
@@ -87,6 +90,12 @@ pub struct DepositQuery {
     /// Only in this state.
     #[param(value_type = Option<DepositStateSchema>)]
     pub state: Option<DepositState>,
+    /// Only in this asset: its CAIP-19 id or the operator's symbol.
+    pub asset: Option<String>,
+    /// Only first seen at this time (RFC 3339) or later.
+    pub seen_from: Option<String>,
+    /// Only first seen before this time.
+    pub seen_before: Option<String>,
     /// Only of this transaction.
     pub tx_id: Option<String>,
     /// `next` of the page before.
@@ -94,4 +103,89 @@ pub struct DepositQuery {
     pub after: Option<Cursor>,
     /// At most so many: 1 to 1,000, by default 100.
     pub limit: Option<u32>,
+}
+
+/// What made a deposit deep enough.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RuleView {
+    /// Confirmations the operator asks for.
+    pub at_least: u32,
+    /// Confirmations the chain itself asks for.
+    pub maturity: Option<u32>,
+    /// The chain's own finality the operator asks for: `safe` or `finalized`.
+    pub tag: Option<String>,
+    /// How far that had come.
+    #[schema(value_type = Option<u64>)]
+    pub tag_height: Option<Height>,
+}
+
+/// One step of a deposit's life. Parts that do not belong to its kind are left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LifeStepView {
+    /// When it was committed.
+    pub at: String,
+    /// `seen`, `confirmed`, `reverted`, `left` (its block left the best chain before it was deep enough) or `settled`.
+    pub what: String,
+    /// The block it is about.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<BlockRefSchema>)]
+    pub block: Option<BlockRef>,
+    /// Where the reorg began.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<BlockRefSchema>)]
+    pub ancestor: Option<BlockRef>,
+    /// The event that says so.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<String>)]
+    pub event: Option<EventId>,
+    /// Its sequence.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<u64>)]
+    pub sequence: Option<Sequence>,
+    /// How many it had.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub confirmations: Option<u64>,
+    /// What it was measured by.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rule: Option<RuleView>,
+    /// The floor that made it final.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<u64>)]
+    pub floor: Option<Height>,
+}
+
+/// A deposit and everything that happened to it, as far as history holds it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DepositLife {
+    /// As in the list.
+    pub deposit: DepositView,
+    /// Oldest first.
+    pub life: Vec<LifeStepView>,
+    /// Deliveries of its events that are not delivered, or needed more than one attempt.
+    pub deliveries: Vec<DeliveryWithAttempts>,
+}
+
+/// What to explain.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct ExplainQuery {
+    /// The height of the transaction's block, so that the node can be asked for it.
+    #[param(value_type = Option<u64>)]
+    pub height: Option<Height>,
+    /// Who should have been paid.
+    pub address: Option<String>,
+}
+
+/// Why a transaction produced what it did, or nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Explanation {
+    /// The transaction.
+    pub tx_id: String,
+    /// What is so, most telling first, in words.
+    pub findings: Vec<String>,
+    /// What could not be told, and what to ask for to know it.
+    pub unknown: Vec<String>,
+    /// Its deposits that history holds.
+    pub deposits: Vec<DepositView>,
 }

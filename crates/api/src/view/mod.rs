@@ -5,12 +5,19 @@ mod chain;
 mod consumer;
 mod delivery;
 mod deposit;
+mod event;
 mod status;
 mod watch;
 
-pub use chain::{ChainView, Phase, ReorgView, ResumeRequest, ResumeView, SettledView};
+pub use chain::{
+    CatchUp, ChainDetail, ChainView, EndpointView, HaltView, PastReorg, Phase, ReorgView, ResumeRequest, ResumeView, SettledView,
+};
 pub use consumer::{ConsumerView, Pause};
-pub use delivery::{AttemptView, Counted, DeliveryDetail, DeliveryQuery, DeliveryView, DeliveryWithAttempts, Requeue, Skip};
-pub use deposit::{DepositQuery, DepositView};
+pub use delivery::{
+    AttemptView, Counted, DeadGroup, DeadQuery, DeliveryDetail, DeliveryQuery, DeliveryView, DeliveryWithAttempts, Replay,
+    Requeue, Skip, TestResult,
+};
+pub use deposit::{DepositLife, DepositQuery, DepositView, ExplainQuery, Explanation, LifeStepView, RuleView};
+pub use event::{CursorStart, CursorView, EventsPage, EventsQuery, PutCursor};
 pub use status::{Done, Health, Readiness, Status};
-pub use watch::{WatchAdd, WatchAdded, WatchQuery, WatchRemove, WatchRequest, Watched};
+pub use watch::{Relabelled, WatchAdd, WatchAdded, WatchQuery, WatchRemove, WatchRequest, Watched};

@@ -56,6 +56,10 @@ pub struct WatchRequest {
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     pub reference: Option<Arc<str>>,
+    /// Covered from this height on. Refused: this version can't read history again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>)]
+    pub from_height: Option<Height>,
     /// Where it stands in a list, for errors: a line number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u64>,
@@ -77,9 +81,25 @@ pub struct WatchAdded {
     pub chain: ChainName,
     /// So many addresses.
     pub count: u64,
-    /// The first height they are covered from.
+    /// The first height from which all of them are covered.
     #[schema(value_type = u64)]
     pub from_height: Height,
+    /// Addresses that had another reference before; said for requests of at most 100 addresses.
+    #[serde(default)]
+    pub relabelled: Vec<Relabelled>,
+}
+
+/// An address that was watched with another reference.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Relabelled {
+    /// The canonical spelling.
+    pub address: String,
+    /// What it had.
+    #[schema(value_type = Option<String>)]
+    pub from: Option<Arc<str>>,
+    /// What it has now.
+    #[schema(value_type = Option<String>)]
+    pub to: Option<Arc<str>>,
 }
 
 /// Addresses to take no new deposits for.
@@ -101,6 +121,10 @@ pub struct WatchQuery {
     /// Only of this chain.
     #[param(value_type = Option<String>)]
     pub chain: Option<ChainName>,
+    /// Only this address, in any accepted spelling.
+    pub address: Option<String>,
+    /// Only with this label. Looks through all addresses; a page may be shorter than asked and still have a next one.
+    pub reference: Option<String>,
     /// `next` of the page before.
     #[param(value_type = Option<String>)]
     pub after: Option<Cursor>,

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use confirmd_api::server::{self, ServerOptions};
 use confirmd_api::view::*;
 use confirmd_api::{Cursor, Operator, OperatorError, Page};
-use confirmd_core::{ChainId, ChainName, ConsumerName, EventId, Height, Position};
+use confirmd_core::{ChainId, ChainName, ConsumerName, CursorName, EventId, Height, Position};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -35,6 +35,9 @@ impl Operator for Recorder {
             chain: ChainId::new("eip155:1").unwrap(),
             phase: Phase::Following,
             detail: None,
+            halt: None,
+            lag_blocks: None,
+            catch_up: None,
             alarm: self.alarm.clone(),
             tip: None,
             source_tip: None,
@@ -56,6 +59,55 @@ impl Operator for Recorder {
             consumers: vec![],
         })
     }
+    async fn chain(&self, chain: &ChainName) -> Result<ChainDetail, OperatorError> {
+        self.note(chain);
+        let chain = self.status().await?.chains.remove(0);
+        Ok(ChainDetail { chain, lag_seconds: Some(3), reorgs: vec![], endpoints: vec![], endpoints_error: None, connections: 1 })
+    }
+    async fn preview(&self, chain: &ChainName, request: ResumeRequest) -> Result<ResumeView, OperatorError> {
+        self.note((chain, request));
+        Ok(ResumeView::default())
+    }
+    async fn deposit(&self, chain: &ChainName, tx_id: &str, output_index: u32) -> Result<DepositLife, OperatorError> {
+        self.note((chain, tx_id, output_index));
+        Err(OperatorError::not_found("nothing is here"))
+    }
+    async fn explain(&self, chain: &ChainName, tx_id: &str, query: &ExplainQuery) -> Result<Explanation, OperatorError> {
+        self.note((chain, query));
+        Ok(Explanation { tx_id: tx_id.into(), findings: vec![], unknown: vec![], deposits: vec![] })
+    }
+    async fn events(&self, query: &EventsQuery) -> Result<EventsPage, OperatorError> {
+        self.note(query);
+        if query.cursor.is_some() {
+            return Err(OperatorError::new(confirmd_api::ErrorKind::Expired, "the cursor has expired"));
+        }
+        let event = serde_json::value::RawValue::from_string("{\"id\":\"evt_1\",  \"amount\":\"5\"}".into()).unwrap();
+        let events = if query.after.is_none() { vec![event] } else { std::future::pending().await };
+        Ok(EventsPage { events, next: Cursor::new("next"), gap: 0, places: vec![Cursor::new("next")] })
+    }
+    async fn cursors(&self) -> Result<Vec<CursorView>, OperatorError> {
+        Ok(vec![])
+    }
+    async fn put_cursor(&self, name: &CursorName, put: PutCursor) -> Result<CursorView, OperatorError> {
+        self.note((name, &put));
+        Ok(CursorView { name: name.clone(), after: Cursor::new("a"), used_at: "now".into(), expired: false })
+    }
+    async fn remove_cursor(&self, name: &CursorName) -> Result<(), OperatorError> {
+        self.note(name);
+        Ok(())
+    }
+    async fn dead_letters(&self, query: &DeadQuery) -> Result<Vec<DeadGroup>, OperatorError> {
+        self.note(query);
+        Ok(vec![])
+    }
+    async fn replay(&self, consumer: &ConsumerName, request: Replay) -> Result<Counted, OperatorError> {
+        self.note((consumer, &request));
+        Ok(Counted { count: 2 })
+    }
+    async fn test_event(&self, consumer: &ConsumerName) -> Result<TestResult, OperatorError> {
+        self.note(consumer);
+        Err(OperatorError::not_found("nothing is here"))
+    }
     async fn watched(&self, query: &WatchQuery) -> Result<Page<Watched>, OperatorError> {
         self.note(query);
         Ok(Page { items: vec![], next: Some(Cursor::of(&("btc", 5))) })
@@ -63,7 +115,11 @@ impl Operator for Recorder {
     async fn watch_add(&self, entries: Vec<WatchRequest>) -> Result<Vec<WatchAdded>, OperatorError> {
         self.note(&entries);
         let count = u64::try_from(entries.len()).unwrap();
-        Ok(entries.first().map(|e| WatchAdded { chain: e.chain.clone(), count, from_height: Height(9) }).into_iter().collect())
+        Ok(entries
+            .first()
+            .map(|e| WatchAdded { chain: e.chain.clone(), count, from_height: Height(9), relabelled: vec![] })
+            .into_iter()
+            .collect())
     }
     async fn watch_remove(&self, chain: &ChainName, addresses: Vec<String>) -> Result<Counted, OperatorError> {
         self.note((chain, &addresses));

@@ -2,7 +2,8 @@
 
 use crate::config::LogFormat;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use confirmd_core::{ChainName, ConsumerName, DeliveryState, DepositState, EventId};
+use confirmd_core::{ChainName, ConsumerName, CursorName, DeliveryState, DepositState, EventId};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 /// Version and the source's revision.
@@ -38,6 +39,39 @@ pub(crate) enum Command {
     Status(JsonFlag),
     /// List deposits, newest first.
     Deposits(DepositsArgs),
+    /// Show one deposit's whole life within history: blocks, decisions with their rule, reorgs, troubled deliveries.
+    Deposit {
+        /// The chain's name in the configuration.
+        chain: ChainName,
+        /// The transaction.
+        tx_id: String,
+        /// The output.
+        output_index: u32,
+        /// Machine-readable output.
+        #[command(flatten)]
+        json: JsonFlag,
+    },
+    /// Say why a transaction produced what it did, or nothing.
+    Explain {
+        /// The chain's name in the configuration.
+        chain: ChainName,
+        /// The transaction.
+        tx_id: String,
+        /// Its block's height: the node is asked for that block.
+        #[arg(long)]
+        height: Option<u64>,
+        /// Who should have been paid.
+        #[arg(long)]
+        address: Option<String>,
+        /// Machine-readable output.
+        #[command(flatten)]
+        json: JsonFlag,
+    },
+    /// Print events in the order they were decided, one JSON object a line, byte for byte as a webhook gets them.
+    Events(EventsArgs),
+    /// Named places of readers that pull events.
+    #[command(subcommand)]
+    Cursor(CursorCommand),
     /// Events on their way to consumers.
     #[command(subcommand)]
     Deliveries(DeliveriesCommand),
@@ -64,6 +98,49 @@ pub(crate) enum Command {
     /// Show what confirmd does on two chains that run in this process. Needs nothing installed.
     #[cfg(feature = "demo")]
     Demo(crate::demo::DemoArgs),
+}
+
+/// `events`
+#[derive(Debug, Args)]
+pub(crate) struct EventsArgs {
+    /// Behind this place; otherwise from the first event that history holds.
+    #[arg(long, conflicts_with = "cursor")]
+    pub after: Option<String>,
+    /// Behind what this named cursor has taken. Does not move it.
+    #[arg(long)]
+    pub cursor: Option<CursorName>,
+    /// Go on as events are decided.
+    #[arg(long)]
+    pub follow: bool,
+    /// At most so many.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "follow")]
+    pub limit: u32,
+}
+
+/// `cursor`
+#[derive(Debug, Subcommand)]
+pub(crate) enum CursorCommand {
+    /// List cursors.
+    List(JsonFlag),
+    /// Put a cursor, new or known, at a place.
+    Put {
+        /// Its name.
+        name: CursorName,
+        /// Everything up to this place was taken; otherwise it begins at the first event that history holds.
+        #[arg(long, conflicts_with = "now")]
+        after: Option<String>,
+        /// Begin behind the last event.
+        #[arg(long)]
+        now: bool,
+        /// Machine-readable output.
+        #[command(flatten)]
+        json: JsonFlag,
+    },
+    /// Forget a cursor; it holds nothing any more.
+    Remove {
+        /// Its name.
+        name: CursorName,
+    },
 }
 
 /// Machine-readable output.
@@ -138,6 +215,12 @@ pub(crate) enum WatchCommand {
         /// Only of this chain.
         #[arg(long)]
         chain: Option<ChainName>,
+        /// Only this address.
+        #[arg(long)]
+        address: Option<String>,
+        /// Only with this label.
+        #[arg(long)]
+        reference: Option<String>,
         /// Paging and output.
         #[command(flatten)]
         list: ListArgs,
@@ -182,6 +265,15 @@ pub(crate) struct DepositsArgs {
     /// Only in this state.
     #[arg(long, value_enum)]
     pub state: Option<DepositStateArg>,
+    /// Only in this asset: its symbol or CAIP-19 id.
+    #[arg(long)]
+    pub asset: Option<String>,
+    /// Only first seen at this time (RFC 3339) or later.
+    #[arg(long)]
+    pub from: Option<String>,
+    /// Only first seen before this time.
+    #[arg(long)]
+    pub before: Option<String>,
     /// Only of this transaction.
     #[arg(long = "tx", value_name = "TX_ID")]
     pub tx_id: Option<String>,
@@ -245,7 +337,9 @@ pub(crate) enum DeliveriesCommand {
     },
     /// Queue events again with fresh attempts, each with what waits behind it.
     #[command(group = clap::ArgGroup::new("which").required(true))]
-    #[command(override_usage = "confirmd deliveries requeue <CONSUMER> <EVENTS...|--all-dead>")]
+    #[command(
+        override_usage = "confirmd deliveries requeue <CONSUMER> <EVENTS...|--all-dead [--status STATUS]> [--per-second N]"
+    )]
     Requeue {
         /// The consumer.
         consumer: ConsumerName,
@@ -255,6 +349,45 @@ pub(crate) enum DeliveriesCommand {
         /// Every dead letter of the consumer.
         #[arg(long, group = "which")]
         all_dead: bool,
+        /// With --all-dead: only those whose last attempt got this HTTP status.
+        #[arg(long, requires = "all_dead")]
+        status: Option<u16>,
+        /// So many deposits a second; otherwise as fast as the receiver takes them.
+        #[arg(long)]
+        per_second: Option<NonZeroU32>,
+        /// Machine-readable output.
+        #[command(flatten)]
+        json: JsonFlag,
+    },
+    /// Dead letters grouped by consumer, last status and error.
+    Dead {
+        /// Only this consumer's.
+        #[arg(long)]
+        consumer: Option<ConsumerName>,
+        /// Machine-readable output.
+        #[command(flatten)]
+        json: JsonFlag,
+    },
+    /// Send events again although they were delivered: same ids, same bytes.
+    #[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
+    Replay {
+        /// The consumer.
+        consumer: ConsumerName,
+        /// The events.
+        #[arg(group = "what", conflicts_with_all = ["from", "before"])]
+        events: Vec<EventId>,
+        /// Every event decided at this time (RFC 3339) or later.
+        #[arg(long, group = "what")]
+        from: Option<String>,
+        /// Every event decided before this time.
+        #[arg(long, group = "what")]
+        before: Option<String>,
+        /// So many deposits a second; 50 by default.
+        #[arg(long)]
+        per_second: Option<NonZeroU32>,
+        /// Machine-readable output.
+        #[command(flatten)]
+        json: JsonFlag,
     },
     /// Give one undelivered event up for a consumer, on record.
     Skip {
@@ -322,6 +455,14 @@ pub(crate) enum ConsumerCommand {
         #[command(flatten)]
         json: JsonFlag,
     },
+    /// Send one event that is marked as a test, and say how it went.
+    Test {
+        /// The consumer.
+        consumer: ConsumerName,
+        /// Machine-readable output.
+        #[command(flatten)]
+        json: JsonFlag,
+    },
     /// Move a consumer's records to a new name. The instance must be stopped.
     Rename {
         /// The name it has.
@@ -351,6 +492,14 @@ pub(crate) enum ConsumerCommand {
 /// `chain`
 #[derive(Debug, Subcommand)]
 pub(crate) enum ChainCommand {
+    /// Show a chain closely: its node is asked.
+    Show {
+        /// The chain's name in the configuration.
+        chain: ChainName,
+        /// Machine-readable output.
+        #[command(flatten)]
+        json: JsonFlag,
+    },
     /// Resume a halted chain.
     Resume {
         /// The chain's name in the configuration.
@@ -410,6 +559,16 @@ mod tests {
             "consumer adopt a --yes",
             "chain resume bitcoin --accept-reorg --revert-settled --yes",
             "kinds webhook",
+            "deposit bitcoin ab 1 --json",
+            "explain bitcoin ab --height 5 --address x",
+            "events --cursor reader --follow",
+            "cursor put reader --now",
+            "deliveries dead --consumer ledger",
+            "deliveries requeue ledger --all-dead --status 502 --per-second 20",
+            "deliveries replay ledger --from 2026-01-01T00:00:00Z --before 2026-01-02T00:00:00Z",
+            "deliveries replay ledger evt_00000000000000000000000000000000",
+            "consumer test ledger",
+            "chain show bitcoin",
             "conform bitcoin --address bc1q --blocks 100 --json",
             "conform --sink ledger --ledger https://ledger.example/test-credits --yes",
             "completions bash",

@@ -1,37 +1,96 @@
-//! `confirmd chain resume`
+//! `confirmd chain`
 
 use super::args::ChainCommand;
-use super::{ask, print};
+use super::{ask, print, table};
 use anyhow::{anyhow, bail};
 use confirmd_api::Operator;
-use confirmd_api::view::{Phase, ResumeRequest, ResumeView};
-use confirmd_core::ChainName;
+use confirmd_api::view::{ChainDetail, ResumeRequest, ResumeView};
+use confirmd_core::{BlockRef, ChainName};
 
 pub(super) async fn run(operator: &dyn Operator, command: ChainCommand) -> anyhow::Result<()> {
-    let ChainCommand::Resume { chain, accept_reorg, revert_settled, yes, json } = command;
-    let halt = halt_of(operator, &chain).await?;
-    print::to_stderr(&format!("{chain} is halted {halt}"));
-    if accept_reorg {
-        let settled = if revert_settled { "; settled deposits above it are taken back, too" } else { "" };
-        let what = format!(
-            "The node's chain will be taken for the right one: everything reported above the common ancestor is taken back{settled}"
-        );
-        ask::confirm(&what, yes)?;
+    match command {
+        ChainCommand::Show { chain, json } => {
+            let detail = operator.chain(&chain).await?;
+            if json.json { print::json(&detail) } else { closely(&detail) }
+        }
+        ChainCommand::Resume { chain, accept_reorg, revert_settled, yes, json } => {
+            let mut request = ResumeRequest { accept_reorg, revert_settled, reorg: None };
+            if accept_reorg {
+                request.reorg = named(operator, &chain, &request, yes).await?;
+            }
+            let report = operator.resume(&chain, request).await?;
+            if json.json { print::json(&report) } else { show(&chain, &report) }
+        }
     }
-    let report = operator.resume(&chain, ResumeRequest { accept_reorg, revert_settled }).await?;
-    if json.json { print::json(&report) } else { show(&chain, &report) }
 }
 
-/// Why the chain stands still, naming the reorg if it was one.
-async fn halt_of(operator: &dyn Operator, name: &ChainName) -> anyhow::Result<String> {
+/// Shows what accepting would do, asks, and names the reorg.
+async fn named(
+    operator: &dyn Operator,
+    chain: &ChainName,
+    request: &ResumeRequest,
+    yes: bool,
+) -> anyhow::Result<Option<BlockRef>> {
     let status = operator.status().await?;
     let known: Vec<&str> = status.chains.iter().map(|chain| chain.name.as_str()).collect();
-    let chain = status.chains.iter().find(|chain| chain.name == *name);
-    let chain = chain.ok_or_else(|| anyhow!("no chain is called {name} in the configuration; known: {}", known.join(", ")))?;
-    if chain.phase != Phase::Halted {
-        bail!("{name} is not halted: it is {}", chain.phase.as_str());
+    let found = status.chains.iter().find(|one| one.name == *chain);
+    let found = found.ok_or_else(|| anyhow!("no chain is called {chain} in the configuration; known: {}", known.join(", ")))?;
+    let Some(halt) = &found.halt else { bail!("{chain} is not halted: it is {}", found.phase.as_str()) };
+    let preview = operator.preview(chain, request.clone()).await?;
+    let mut what = format!("{chain} is halted since {}: {}\n", halt.at, halt.reason);
+    match &preview.ancestor {
+        None => what.push_str("The node no longer contradicts our record: nothing is taken back"),
+        Some(ancestor) => what.push_str(&format!(
+            "The node's chain will be taken for the right one from block {ancestor} on: {} taken back, {} dropped while pending, {} above it{}",
+            print::counted(preview.reverted.len(), "reported deposit", "reported deposits"),
+            preview.dropped.len(),
+            print::counted(preview.settled.len(), "settled deposit", "settled deposits"),
+            if request.revert_settled { " taken back, too, where history holds them" } else { " listed and not touched" },
+        )),
     }
-    Ok(chain.detail.clone().unwrap_or_default())
+    ask::confirm(&what, yes)?;
+    Ok(halt.reorg.clone())
+}
+
+fn closely(detail: &ChainDetail) -> anyhow::Result<()> {
+    let chain = &detail.chain;
+    print::line(&format!("{} ({}) is {}", chain.name, chain.chain, chain.phase.as_str()));
+    if let Some(text) = &chain.detail {
+        print::line(text);
+    }
+    let block = |block: &Option<BlockRef>| table::or_dash(block.as_ref());
+    print::line(&format!(
+        "our tip {}, the node's {}, floor {}",
+        block(&chain.tip),
+        block(&chain.source_tip),
+        table::or_dash(chain.floor)
+    ));
+    if let Some(blocks) = chain.lag_blocks {
+        let seconds = detail.lag_seconds.map(|seconds| format!(", {}", print::counted(seconds, "second", "seconds")));
+        print::line(&format!("lag: {}{}", print::counted(blocks, "block", "blocks"), seconds.unwrap_or_default()));
+    }
+    if let Some(catch_up) = &chain.catch_up {
+        let left = catch_up.seconds_left.map(|left| format!(", about {} left", print::counted(left, "second", "seconds")));
+        print::line(&format!("catches up at {} blocks a minute{}", catch_up.blocks_per_minute, left.unwrap_or_default()));
+    }
+    for one in &detail.endpoints {
+        print::line(&format!("{}  {}: {}", if one.ok { "ok  " } else { "warn" }, one.subject, one.text));
+    }
+    if let Some(error) = &detail.endpoints_error {
+        print::line(&format!("warn  node: {error}"));
+    }
+    for reorg in &detail.reorgs {
+        print::line(&format!(
+            "{}: {} above {} replaced{}, {} taken back, {} dropped while pending",
+            reorg.at,
+            print::counted(reorg.depth, "block", "blocks"),
+            reorg.ancestor,
+            if reorg.accepted { " (accepted by an operator)" } else { "" },
+            print::counted(reorg.reverted, "deposit", "deposits"),
+            reorg.dropped
+        ));
+    }
+    Ok(())
 }
 
 fn show(chain: &ChainName, report: &ResumeView) -> anyhow::Result<()> {

@@ -32,6 +32,17 @@ pub(super) async fn run(operator: &dyn Operator, command: ConsumerCommand) -> an
             }
             print::line(&format!("{consumer} goes on"));
         }
+        ConsumerCommand::Test { consumer, json } => {
+            let result = operator.test_event(&consumer).await?;
+            if json.json {
+                print::json(&result)?;
+            } else if result.delivered {
+                print::line(&format!("{consumer} took the test event {} in {} ms", result.event, result.took_ms));
+            }
+            if let Some(error) = result.error {
+                anyhow::bail!("{consumer} did not take the test event {}: {error}", result.event);
+            }
+        }
         ConsumerCommand::Rename { from, to } => {
             operator.rename(&from, &to).await?;
             print::line(&format!("the records of {from} belong to {to} now; call it [sinks.{to}] in the configuration"));

@@ -4,7 +4,8 @@ use super::args::DeliveriesCommand;
 use super::table::or_dash;
 use super::{ask, print, table};
 use confirmd_api::Operator;
-use confirmd_api::view::{DeliveryDetail, DeliveryQuery, DeliveryView, Requeue};
+use confirmd_api::view::{DeadGroup, DeadQuery, DeliveryDetail, DeliveryQuery, DeliveryView, Replay, Requeue};
+use confirmd_core::ConsumerName;
 
 pub(super) async fn run(operator: &dyn Operator, command: DeliveriesCommand) -> anyhow::Result<()> {
     match command {
@@ -16,8 +17,22 @@ pub(super) async fn run(operator: &dyn Operator, command: DeliveriesCommand) -> 
             let detail = operator.delivery(&event).await?;
             if json.json { print::json(&detail) } else { show(&detail) }
         }
-        DeliveriesCommand::Requeue { consumer, events, all_dead } => {
-            let queued = operator.requeue(&consumer, Requeue { events, all_dead }).await?;
+        DeliveriesCommand::Dead { consumer, json } => dead(operator, consumer, json.json).await,
+        DeliveriesCommand::Replay { consumer, events, from, before, per_second, json } => {
+            let request = Replay { events, decided_from: from, decided_before: before, per_second };
+            let queued = operator.replay(&consumer, request).await?;
+            if json.json {
+                return print::json(&queued);
+            }
+            let count = print::counted(queued.count, "delivery", "deliveries");
+            print::line(&format!("{count} to {consumer} will be sent again under the same ids"));
+            Ok(())
+        }
+        DeliveriesCommand::Requeue { consumer, events, all_dead, status, per_second, json } => {
+            let queued = operator.requeue(&consumer, Requeue { events, all_dead, status, per_second }).await?;
+            if json.json {
+                return print::json(&queued);
+            }
             let count = print::counted(queued.count, "delivery", "deliveries");
             let are = if queued.count == 1 { "is" } else { "are" };
             print::line(&match (queued.count, all_dead) {
@@ -34,6 +49,31 @@ pub(super) async fn run(operator: &dyn Operator, command: DeliveriesCommand) -> 
             Ok(())
         }
     }
+}
+
+async fn dead(operator: &dyn Operator, consumer: Option<ConsumerName>, json: bool) -> anyhow::Result<()> {
+    let groups = operator.dead_letters(&DeadQuery { consumer }).await?;
+    if json {
+        return groups.iter().try_for_each(print::json);
+    }
+    if groups.is_empty() {
+        print::line("there are no dead letters");
+        return Ok(());
+    }
+    let row = |group: DeadGroup| {
+        vec![
+            group.consumer.to_string(),
+            group.count.to_string(),
+            or_dash(group.status),
+            group.first_at,
+            group.last_at,
+            group.example.to_string(),
+            group.error,
+        ]
+    };
+    let head = ["consumer", "count", "status", "first", "last", "one of them", "error"];
+    print::line(&table::render(&head, &groups.into_iter().map(row).collect::<Vec<_>>()));
+    Ok(())
 }
 
 async fn list(operator: &dyn Operator, mut query: DeliveryQuery, limit: u32, all: bool, json: bool) -> anyhow::Result<()> {
@@ -105,6 +145,9 @@ fn show(detail: &DeliveryDetail) -> anyhow::Result<()> {
         for attempt in &one.failed {
             let status = attempt.status.map(|status| format!(" ({status})")).unwrap_or_default();
             print::line(&format!("  attempt {} at {}{status}: {}", attempt.number, attempt.at, attempt.error));
+            if let Some(excerpt) = attempt.excerpt.as_ref().filter(|excerpt| !attempt.error.contains(excerpt.as_str())) {
+                print::line(&format!("    answered: {excerpt}"));
+            }
         }
     }
     Ok(())

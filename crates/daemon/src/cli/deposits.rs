@@ -14,6 +14,9 @@ pub(super) async fn run(operator: &dyn Operator, args: DepositsArgs) -> anyhow::
         reference: args.reference,
         state: args.state.map(Into::into),
         tx_id: args.tx_id,
+        asset: args.asset,
+        seen_from: args.from,
+        seen_before: args.before,
         after: None,
         limit: None,
     };

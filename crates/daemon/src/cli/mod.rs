@@ -9,8 +9,10 @@ mod conform;
 mod consumer;
 mod deliveries;
 mod deposits;
+mod events;
 mod init;
 mod kinds;
+mod life;
 mod manual;
 mod open;
 mod print;
@@ -54,6 +56,17 @@ async fn dispatch(cli: Cli, registry: &Registry) -> anyhow::Result<ExitCode> {
         Command::Watch(command) => watch::run(open::operator(&file, registry).await?.as_ref(), command).await?,
         Command::Status(args) => status::run(open::operator(&file, registry).await?.as_ref(), args.json).await?,
         Command::Deposits(args) => deposits::run(open::operator(&file, registry).await?.as_ref(), args).await?,
+        Command::Deposit { chain, tx_id, output_index, json } => {
+            let life = open::operator(&file, registry).await?.deposit(&chain, &tx_id, output_index).await?;
+            if json.json { print::json(&life)? } else { life::show(&life) }
+        }
+        Command::Explain { chain, tx_id, height, address, json } => {
+            let query = confirmd_api::view::ExplainQuery { height: height.map(confirmd_core::Height), address };
+            let told = open::operator(&file, registry).await?.explain(&chain, &tx_id, &query).await?;
+            if json.json { print::json(&told)? } else { life::explain(&told) }
+        }
+        Command::Events(args) => events::run(open::operator(&file, registry).await?.as_ref(), args).await?,
+        Command::Cursor(command) => events::cursor(open::operator(&file, registry).await?.as_ref(), command).await?,
         Command::Deliveries(command) => deliveries::run(open::operator(&file, registry).await?.as_ref(), command).await?,
         Command::Consumer(args::ConsumerCommand::Adopt { consumer, yes }) => {
             adopt::run(&file, &consumer, yes, registry).await?;

@@ -44,6 +44,7 @@ async fn local(file: ConfigFile, registry: &Registry) -> anyhow::Result<LocalOpe
         stores,
         chains: Chains::new(&chains).with_broken(file.chains.keys().cloned(), &broken),
         kinds,
+        sinks: BTreeMap::new(),
         clock: Arc::new(SystemClock),
         wake: Arc::new(Notify::new()),
         state_path: file.state.path,

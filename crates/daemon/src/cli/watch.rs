@@ -12,7 +12,7 @@ use std::path::Path;
 pub(super) async fn run(operator: &dyn Operator, command: WatchCommand) -> anyhow::Result<()> {
     match command {
         WatchCommand::Add { chain, address, reference, json } => {
-            let entry = WatchRequest { chain, address, reference: reference.map(Into::into), line: None };
+            let entry = WatchRequest { chain, address, reference: reference.map(Into::into), from_height: None, line: None };
             show_added(&operator.watch_add(vec![entry]).await?, json.json)
         }
         WatchCommand::Remove { chain, addresses } => {
@@ -29,12 +29,20 @@ pub(super) async fn run(operator: &dyn Operator, command: WatchCommand) -> anyho
                 || format!("{} is not imported whole; mend it and import it again: what was added stays", file.display());
             show_added(&added.with_context(partly)?, json.json)
         }
-        WatchCommand::List { chain, list } => {
+        WatchCommand::List { chain, address, reference, list } => {
             let (mut after, mut left) = (None, list.limit);
             let mut rows = Vec::new();
             loop {
                 let limit = Some(if list.all { 1_000 } else { left });
-                let page = operator.watched(&WatchQuery { chain: chain.clone(), after, limit }).await?;
+                let page = operator
+                    .watched(&WatchQuery {
+                        chain: chain.clone(),
+                        address: address.clone(),
+                        reference: reference.clone(),
+                        after,
+                        limit,
+                    })
+                    .await?;
                 left = left.saturating_sub(u32::try_from(page.items.len()).unwrap_or(u32::MAX));
                 for item in page.items {
                     if list.json.json { print::json(&item)? } else { rows.push(row(item)) }
@@ -70,6 +78,10 @@ fn row(item: Watched) -> Vec<String> {
 fn show_added(added: &[WatchAdded], json: bool) -> anyhow::Result<()> {
     if json {
         return added.iter().try_for_each(print::json);
+    }
+    for one in added.iter().flat_map(|one| &one.relabelled) {
+        let label = |text: &Option<std::sync::Arc<str>>| or_dash(text.as_ref());
+        print::line(&format!("{} was watched as {} and is {} now", one.address, label(&one.from), label(&one.to)));
     }
     let row = |one: &WatchAdded| vec![one.chain.to_string(), one.count.to_string(), one.from_height.to_string()];
     print::line(&render(&["chain", "addresses", "covered from height"], &added.iter().map(row).collect::<Vec<_>>()));

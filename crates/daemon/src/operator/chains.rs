@@ -4,8 +4,12 @@ use crate::config::ChainConfig;
 use confirmd_api::OperatorError;
 use confirmd_core::{Address, ChainId, ChainName, ChainSource};
 use confirmd_engine::WatcherHandle;
-use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Instant;
+
+/// Five minutes of notes.
+const HEIGHTS_KEPT: usize = 60;
 
 /// One configured chain.
 #[derive(Debug)]
@@ -17,13 +21,41 @@ pub(crate) struct ChainSlot {
     /// Addresses that stand in the configuration file.
     configured: HashSet<Address>,
     watcher: RwLock<Option<WatcherHandle>>,
+    heights: Mutex<VecDeque<(Instant, u64)>>,
 }
 
 impl ChainSlot {
     /// No watcher runs yet.
     pub(crate) fn new(config: &ChainConfig) -> Self {
         let configured = config.watch.iter().map(|one| one.address.clone()).collect();
-        Self { name: config.name.clone(), source: config.source.clone(), configured, watcher: RwLock::default() }
+        Self {
+            name: config.name.clone(),
+            source: config.source.clone(),
+            configured,
+            watcher: RwLock::default(),
+            heights: Mutex::default(),
+        }
+    }
+
+    /// Notes where the trail ends now.
+    pub(crate) fn note_height(&self) {
+        let tip = self.handle().and_then(|handle| handle.status().trail_tip);
+        let mut heights = self.heights.lock().unwrap_or_else(PoisonError::into_inner);
+        match tip {
+            Some(tip) => heights.push_back((Instant::now(), tip.height.0)),
+            None => heights.clear(),
+        }
+        if heights.len() > HEIGHTS_KEPT {
+            heights.pop_front();
+        }
+    }
+
+    /// Blocks a minute since the oldest note; `None` before there are two.
+    pub(super) fn blocks_per_minute(&self) -> Option<u64> {
+        let heights = self.heights.lock().unwrap_or_else(PoisonError::into_inner);
+        let ((began, from), (ended, to)) = (*heights.front()?, *heights.back()?);
+        let seconds = ended.duration_since(began).as_secs();
+        to.saturating_sub(from).saturating_mul(60).checked_div(seconds)
     }
 
     /// CAIP-2.

@@ -1,9 +1,23 @@
 //! Deliveries: listed, shown, queued again, given up.
 
 use super::LocalOperator;
+use super::deposits::time;
 use confirmd_api::view::{AttemptView, Counted, DeliveryDetail, DeliveryQuery, DeliveryView, DeliveryWithAttempts, Requeue};
+use confirmd_api::view::{DeadGroup, DeadQuery, Replay, TestResult};
 use confirmd_api::{Cursor, OperatorError, Page, page_size};
-use confirmd_core::{ConsumerName, DeliveryFilter, DeliveryRecord, EventId, Position};
+use confirmd_core::{
+    ChainId, ConsumerName, Delivery, DeliveryFilter, DeliveryRecord, DeliveryState, DepositKey, EventId, EventKind, Pace,
+    Position, Sequence, TextIdError, Timestamp, TxId, with_causes,
+};
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+/// Records read at a time.
+const LIST_STEP: usize = 1_000;
+/// How fast delivered events are sent again if nobody says otherwise.
+const REPLAY_PER_SECOND: NonZeroU32 = NonZeroU32::new(50).expect("invariant: not zero");
+/// The kind whose receivers tell a test from a deposit by the body alone.
+const TESTABLE: &str = "webhook";
 
 /// No event has more consumers.
 const CONSUMERS_MAX: usize = 1_000;
@@ -51,14 +65,31 @@ impl LocalOperator {
 
     pub(super) async fn requeue_events(&self, consumer: &ConsumerName, request: Requeue) -> Result<Counted, OperatorError> {
         self.known_consumer(consumer).await?;
+        if request.events.is_empty() != request.all_dead {
+            return Err(OperatorError::invalid("name events, or ask for all dead ones, not both"));
+        }
+        if request.status.is_some() && !request.all_dead {
+            return Err(OperatorError::invalid("`status` narrows `all_dead`; named events need none"));
+        }
+        let plain = request.status.is_none() && request.per_second.is_none();
         let mut positions = Vec::with_capacity(request.events.len());
         for event in &request.events {
             positions.push(self.position(consumer, event).await?);
         }
-        if positions.is_empty() != request.all_dead {
-            return Err(OperatorError::invalid("name events, or ask for all dead ones, not both"));
+        if request.all_dead && !plain {
+            let dead = self.all_dead(consumer).await?;
+            let wanted = |record: &&DeliveryRecord| {
+                let status = record.last_attempt.as_ref().and_then(|attempt| attempt.status);
+                request.status.is_none() || status == request.status
+            };
+            positions.extend(dead.iter().filter(wanted).map(|record| record.position));
         }
-        let count = self.store(self.stores.outbox.requeue(consumer, &positions).await)?;
+        let count = if plain {
+            self.store(self.stores.outbox.requeue(consumer, &positions).await)?
+        } else {
+            let pace = request.per_second.map(|per_second| Pace { from: self.clock.now(), per_second });
+            self.store(self.stores.outbox.replay(consumer, &positions, pace).await)?
+        };
         tracing::info!(sink = %consumer, count, "deliveries queued again by an operator");
         self.wake.notify_waiters();
         Ok(Counted { count })
@@ -72,4 +103,119 @@ impl LocalOperator {
         self.wake.notify_waiters();
         Ok(())
     }
+
+    /// Every dead letter of a consumer.
+    async fn all_dead(&self, consumer: &ConsumerName) -> Result<Vec<DeliveryRecord>, OperatorError> {
+        let filter = DeliveryFilter { consumer: Some(consumer.clone()), state: Some(DeliveryState::Dead), event: None };
+        let (mut after, mut dead) = (None, Vec::new());
+        loop {
+            let page = self.store(self.stores.outbox.list(&filter, after, LIST_STEP).await)?;
+            let Some(last) = page.last() else { return Ok(dead) };
+            after = Some((last.consumer.clone(), last.position));
+            dead.extend(page);
+        }
+    }
+
+    pub(super) async fn group_dead(&self, query: &DeadQuery) -> Result<Vec<DeadGroup>, OperatorError> {
+        if let Some(consumer) = &query.consumer {
+            self.known_consumer(consumer).await?;
+        }
+        let mut groups: BTreeMap<(ConsumerName, Option<u16>, String), DeadGroup> = BTreeMap::new();
+        for consumer in self.store(self.stores.outbox.consumers().await)? {
+            if consumer.dead == 0 || query.consumer.as_ref().is_some_and(|wanted| *wanted != consumer.name) {
+                continue;
+            }
+            for record in self.all_dead(&consumer.name).await? {
+                let Some(attempt) = record.last_attempt else { continue };
+                let at = attempt.at.to_rfc3339();
+                let group = groups.entry((record.consumer.clone(), attempt.status, attempt.error.clone()));
+                let group = group.or_insert_with(|| DeadGroup {
+                    consumer: record.consumer,
+                    status: attempt.status,
+                    error: attempt.error,
+                    excerpt: attempt.excerpt,
+                    count: 0,
+                    first_at: at.clone(),
+                    last_at: at.clone(),
+                    example: record.event,
+                });
+                group.count = group.count.saturating_add(1);
+                group.first_at = at.clone().min(std::mem::take(&mut group.first_at));
+                group.last_at = at.max(std::mem::take(&mut group.last_at));
+            }
+        }
+        let mut groups: Vec<DeadGroup> = groups.into_values().collect();
+        groups.sort_by_key(|group| std::cmp::Reverse(group.count));
+        Ok(groups)
+    }
+
+    pub(super) async fn replay_events(&self, consumer: &ConsumerName, request: Replay) -> Result<Counted, OperatorError> {
+        self.known_consumer(consumer).await?;
+        let from = request.decided_from.as_deref().map(|text| time("decided_from", text)).transpose()?;
+        let before = request.decided_before.as_deref().map(|text| time("decided_before", text)).transpose()?;
+        if request.events.is_empty() != (from.is_some() || before.is_some()) {
+            return Err(OperatorError::invalid("name events, or a time range by `decided_from` and `decided_before`, not both"));
+        }
+        let mut positions = Vec::with_capacity(request.events.len());
+        for event in &request.events {
+            positions.push(self.position(consumer, event).await?);
+        }
+        let mut after = Position(0);
+        while request.events.is_empty() {
+            let page = self.store(self.stores.history.events(after, LIST_STEP).await)?;
+            let Some(last) = page.last() else { break };
+            after = last.position;
+            let within = |at: Timestamp| from.is_none_or(|from| at >= from) && before.is_none_or(|before| at < before);
+            positions.extend(page.iter().filter(|record| within(record.event.decided_at)).map(|record| record.position));
+        }
+        let per_second = request.per_second.unwrap_or(REPLAY_PER_SECOND);
+        let pace = Pace { from: self.clock.now(), per_second };
+        let count = self.store(self.stores.outbox.replay(consumer, &positions, Some(pace)).await)?;
+        tracing::info!(sink = %consumer, count, per_second, "events replayed by an operator");
+        self.wake.notify_waiters();
+        Ok(Counted { count })
+    }
+
+    pub(super) async fn send_test(&self, consumer: &ConsumerName) -> Result<TestResult, OperatorError> {
+        self.known_consumer(consumer).await?;
+        let Some(sink) = self.sinks.get(consumer) else {
+            return Err(OperatorError::conflict("a test event is sent by a running instance; start it first"));
+        };
+        let kind = self.kinds.get(consumer).copied().unwrap_or("unknown");
+        if kind != TESTABLE {
+            return Err(OperatorError::conflict(format!(
+                "a sink of kind {kind} could take a test event for a deposit; only {TESTABLE} sinks are tested this way"
+            )));
+        }
+        let delivery = test_delivery(self.clock.now())?;
+        let began = std::time::Instant::now();
+        let outcome = sink.deliver(std::slice::from_ref(&delivery)).await;
+        let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let error = outcome.err().map(|failed| failed.error);
+        Ok(TestResult {
+            event: delivery.event,
+            delivered: error.is_none(),
+            status: error.as_ref().and_then(|error| error.status),
+            error: error.map(|error| with_causes(&error)),
+            took_ms,
+        })
+    }
+}
+
+/// Marked as a test by its type and by `test`; it names no chain and no deposit that exists.
+fn test_delivery(now: Timestamp) -> Result<Delivery, OperatorError> {
+    let wrong = |error: TextIdError| OperatorError::failed(error.to_string());
+    let event = EventId::new(format!("evt_{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..))).map_err(wrong)?;
+    let body =
+        serde_json::json!({ "id": event, "type": "confirmd.test", "version": 1, "test": true, "sent_at": now.to_rfc3339() });
+    Ok(Delivery {
+        position: Position(0),
+        event,
+        chain: ChainId::new("confirmd:test").map_err(wrong)?,
+        key: DepositKey { tx_id: TxId::new("test").map_err(wrong)?, output_index: 0 },
+        sequence: Sequence(1),
+        kind: EventKind::Confirmed,
+        attempt: 1,
+        body: body.to_string().into_bytes().into(),
+    })
 }

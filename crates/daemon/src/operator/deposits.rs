@@ -3,7 +3,13 @@
 use super::LocalOperator;
 use confirmd_api::view::{DepositQuery, DepositView};
 use confirmd_api::{Cursor, OperatorError, Page, page_size};
-use confirmd_core::{DepositFilter, DepositRecord};
+use confirmd_core::{DepositFilter, DepositRecord, Timestamp};
+
+/// A time of a question.
+pub(super) fn time(name: &str, text: &str) -> Result<Timestamp, OperatorError> {
+    Timestamp::from_rfc3339(text)
+        .ok_or_else(|| OperatorError::invalid(format!("{name} = {text:?} is not a time; write it like 2026-01-31T12:00:00Z")))
+}
 
 impl LocalOperator {
     pub(super) async fn list_deposits(&self, query: &DepositQuery) -> Result<Page<DepositView>, OperatorError> {
@@ -14,7 +20,10 @@ impl LocalOperator {
             reference: query.reference.clone(),
             state: query.state,
             tx_id: query.tx_id.clone(),
-            ..DepositFilter::default()
+            asset: query.asset.clone(),
+            seen_from: query.seen_from.as_deref().map(|text| time("seen_from", text)).transpose()?,
+            seen_before: query.seen_before.as_deref().map(|text| time("seen_before", text)).transpose()?,
+            output_index: None,
         };
         let limit = page_size(query.limit);
         let after: Option<DepositRecord> = query.after.as_ref().map(Cursor::place).transpose()?;

@@ -4,6 +4,9 @@
 mod chains;
 mod deliveries;
 mod deposits;
+mod events;
+mod explain;
+mod lives;
 mod status;
 mod watching;
 
@@ -12,11 +15,14 @@ pub(crate) use chains::{ChainSlot, Chains};
 use crate::stop::Stop;
 use async_trait::async_trait;
 use confirmd_api::view::{
-    ConsumerView, Counted, DeliveryDetail, DeliveryQuery, DeliveryView, DepositQuery, DepositView, Requeue, ResumeRequest,
-    ResumeView, SettledView, Status, WatchAdded, WatchQuery, WatchRequest, Watched,
+    ChainDetail, ConsumerView, Counted, CursorView, DeadGroup, DeadQuery, DeliveryDetail, DeliveryQuery, DeliveryView,
+    DepositLife, DepositQuery, DepositView, EventsPage, EventsQuery, ExplainQuery, Explanation, PutCursor, Replay, Requeue,
+    ResumeRequest, ResumeView, SettledView, Status, TestResult, WatchAdded, WatchQuery, WatchRequest, Watched,
 };
 use confirmd_api::{Operator, OperatorError, Page};
-use confirmd_core::{ChainName, Clock, ConsumerName, EventId, History, Outbox, StateStore, StoreError, Timestamp, with_causes};
+use confirmd_core::{
+    ChainName, Clock, ConsumerName, CursorName, EventId, History, Outbox, Sink, StateStore, StoreError, Timestamp, with_causes,
+};
 use confirmd_engine::{Resume, ResumeReport, WatchError, offline};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -50,6 +56,8 @@ pub(crate) struct LocalOperator {
     pub chains: Chains,
     /// The kind of each configured consumer's sink.
     pub kinds: BTreeMap<ConsumerName, &'static str>,
+    /// The sinks of a running instance, for test events.
+    pub sinks: BTreeMap<ConsumerName, Arc<dyn Sink>>,
     /// For times in records.
     pub clock: Arc<dyn Clock>,
     /// Wakes the pumps.
@@ -108,6 +116,12 @@ impl LocalOperator {
     }
 }
 
+/// With the chain's name in the command it proposes.
+fn named(mut error: OperatorError, chain: &ChainName) -> OperatorError {
+    error.text = error.text.replace("CHAIN", chain.as_str());
+    error
+}
+
 fn resume_view(report: ResumeReport) -> ResumeView {
     let settled = report.settled.into_iter().map(|one| SettledView {
         height: one.height,
@@ -122,6 +136,59 @@ fn resume_view(report: ResumeReport) -> ResumeView {
 impl Operator for LocalOperator {
     async fn status(&self) -> Result<Status, OperatorError> {
         self.read_status().await
+    }
+
+    async fn chain(&self, chain: &ChainName) -> Result<ChainDetail, OperatorError> {
+        self.look_at_chain(chain).await
+    }
+
+    async fn preview(&self, chain: &ChainName, request: ResumeRequest) -> Result<ResumeView, OperatorError> {
+        let slot = self.chains.get(chain)?;
+        let how = Resume { accept_reorg: request.accept_reorg, revert_settled: request.revert_settled };
+        let report = match slot.running(self.running())? {
+            Some(handle) => handle.preview(how).await,
+            None => offline::preview(self.stores.state.as_ref(), slot.source.as_ref(), self.clock.as_ref(), how).await,
+        };
+        self.watch(report).map(resume_view).map_err(|error| named(error, chain))
+    }
+
+    async fn deposit(&self, chain: &ChainName, tx_id: &str, output_index: u32) -> Result<DepositLife, OperatorError> {
+        self.show_deposit(chain, tx_id, output_index).await
+    }
+
+    async fn explain(&self, chain: &ChainName, tx_id: &str, query: &ExplainQuery) -> Result<Explanation, OperatorError> {
+        self.explain_transaction(chain, tx_id, query).await
+    }
+
+    async fn events(&self, query: &EventsQuery) -> Result<EventsPage, OperatorError> {
+        self.read_events(query).await
+    }
+
+    async fn cursors(&self) -> Result<Vec<CursorView>, OperatorError> {
+        self.list_cursors().await
+    }
+
+    async fn put_cursor(&self, name: &CursorName, put: PutCursor) -> Result<CursorView, OperatorError> {
+        self.set_cursor(name, put).await
+    }
+
+    async fn remove_cursor(&self, name: &CursorName) -> Result<(), OperatorError> {
+        match self.store(self.stores.history.remove_cursor(name).await)? {
+            true => Ok(()),
+            false => Err(OperatorError::not_found(format!("there is no cursor {name}"))),
+        }
+    }
+
+    async fn dead_letters(&self, query: &DeadQuery) -> Result<Vec<DeadGroup>, OperatorError> {
+        self.group_dead(query).await
+    }
+
+    async fn replay(&self, consumer: &ConsumerName, request: Replay) -> Result<Counted, OperatorError> {
+        self.replay_events(consumer, request).await
+    }
+
+    async fn test_event(&self, consumer: &ConsumerName) -> Result<TestResult, OperatorError> {
+        self.send_test(consumer).await
     }
 
     async fn watched(&self, query: &WatchQuery) -> Result<Page<Watched>, OperatorError> {
@@ -188,15 +255,15 @@ impl Operator for LocalOperator {
 
     async fn resume(&self, chain: &ChainName, request: ResumeRequest) -> Result<ResumeView, OperatorError> {
         let slot = self.chains.get(chain)?;
+        if request.accept_reorg {
+            self.acknowledged(slot, request.reorg.as_ref()).await?;
+        }
         let how = Resume { accept_reorg: request.accept_reorg, revert_settled: request.revert_settled };
         let report = match slot.running(self.running())? {
             Some(handle) => handle.resume(how).await,
             None => offline::resume(self.stores.state.as_ref(), slot.source.as_ref(), self.clock.as_ref(), how).await,
         };
-        let report = self.watch(report).map_err(|mut error| {
-            error.text = error.text.replace("CHAIN", chain.as_str());
-            error
-        })?;
+        let report = self.watch(report).map_err(|error| named(error, chain))?;
         tracing::info!(chain = %chain, accept_reorg = request.accept_reorg, revert_settled = request.revert_settled,
             reverted = report.reverted.len(), settled = report.settled.len(), "chain resumed by an operator");
         Ok(resume_view(report))

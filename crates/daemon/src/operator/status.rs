@@ -1,9 +1,15 @@
 //! How everything stands.
 
 use super::{ChainSlot, LocalOperator};
-use confirmd_api::view::{ChainView, Phase as View, ReorgView, Status};
+use confirmd_api::view::{CatchUp, ChainDetail, ChainView, EndpointView, HaltView, PastReorg, Phase as View, ReorgView, Status};
 use confirmd_api::{Operator, OperatorError};
-use confirmd_core::{ChainState, Halt};
+use confirmd_core::{BlockRef, ChainName, ChainState, Halt, HaltReason, ReorgRecord, with_causes};
+use std::time::Duration;
+
+/// How long a node is asked for.
+const NODE_LIMIT: Duration = Duration::from_secs(5);
+/// Past reorgs shown.
+const REORGS_SHOWN: usize = 20;
 use confirmd_engine::{ChainStatus, Phase};
 
 impl LocalOperator {
@@ -11,7 +17,7 @@ impl LocalOperator {
         let mut chains = Vec::new();
         for slot in self.chains.iter() {
             chains.push(match slot.handle() {
-                Some(handle) => of_status(handle.status()),
+                Some(handle) => of_status(slot, handle.status()),
                 None => {
                     let state = self.store(self.stores.state.load(slot.id()).await)?;
                     of_state(slot, state.as_ref(), self.running())
@@ -28,6 +34,76 @@ impl LocalOperator {
             chains,
             consumers: self.consumers().await?,
         })
+    }
+}
+
+impl LocalOperator {
+    async fn view_of(&self, slot: &ChainSlot) -> Result<ChainView, OperatorError> {
+        if let Some(handle) = slot.handle() {
+            return Ok(of_status(slot, handle.status()));
+        }
+        let state = self.store(self.stores.state.load(slot.id()).await)?;
+        Ok(of_state(slot, state.as_ref(), self.running()))
+    }
+
+    /// Whether the operator named the reorg that halted the chain.
+    pub(super) async fn acknowledged(&self, slot: &ChainSlot, named: Option<&BlockRef>) -> Result<(), OperatorError> {
+        let halt = self.view_of(slot).await?.halt;
+        // What did not halt on a reorg is refused with the reason by whoever resumes.
+        let Some(seen) = halt.and_then(|halt| halt.reorg) else { return Ok(()) };
+        match named {
+            Some(named) if *named == seen => Ok(()),
+            Some(named) => Err(OperatorError::conflict(format!(
+                "the reorg that halted {} is named by block {seen}, not {named}; look at it again",
+                slot.name
+            ))),
+            None => Err(OperatorError::invalid(format!(
+                "a reorg below the floor is accepted by name: give `reorg` the block {seen}, after a look at the preview"
+            ))),
+        }
+    }
+
+    pub(super) async fn look_at_chain(&self, name: &ChainName) -> Result<ChainDetail, OperatorError> {
+        let slot = self.chains.get(name)?;
+        let chain = self.view_of(slot).await?;
+        let reorgs = self.store(self.stores.history.reorgs(slot.id(), REORGS_SHOWN).await)?;
+        let time = |block: Option<BlockRef>| async move {
+            let header = slot.source.header_at(block?.height).await.ok()??;
+            header.time
+        };
+        let asked = async {
+            let (ours, theirs) = (time(chain.tip.clone()), time(chain.source_tip.clone()));
+            futures::join!(slot.source.inspect(), ours, theirs)
+        };
+        let (endpoints, endpoints_error, lag_seconds) = match tokio::time::timeout(NODE_LIMIT, asked).await {
+            Ok((Ok(endpoints), ours, theirs)) => {
+                let lag = ours.zip(theirs).map(|(ours, theirs)| theirs.since(ours).as_secs());
+                (endpoints, None, lag)
+            }
+            Ok((Err(error), ..)) => (Vec::new(), Some(with_causes(&error)), None),
+            Err(_) => (Vec::new(), Some(format!("its node gave no answer within {NODE_LIMIT:?}")), None),
+        };
+        let endpoints = endpoints.into_iter().map(|one| EndpointView { subject: one.subject, ok: one.ok, text: one.text });
+        Ok(ChainDetail {
+            chain,
+            lag_seconds,
+            reorgs: reorgs.into_iter().map(past).collect(),
+            endpoints: endpoints.collect(),
+            endpoints_error,
+            connections: slot.source.connection(),
+        })
+    }
+}
+
+fn past(reorg: ReorgRecord) -> PastReorg {
+    PastReorg {
+        at: reorg.at.to_rfc3339(),
+        ancestor: reorg.ancestor,
+        depth: reorg.depth,
+        orphaned: reorg.orphaned,
+        reverted: reorg.reverted,
+        dropped: reorg.dropped,
+        accepted: reorg.accepted,
     }
 }
 
@@ -65,7 +141,37 @@ fn phase_of(phase: &Phase, name: &str) -> (View, Option<String>, Option<String>)
     }
 }
 
-fn of_status(status: ChainStatus) -> ChainView {
+/// A halt with its parts.
+fn halt_view(halt: &Halt, name: &str) -> HaltView {
+    let (kind, reorg) = match &halt.reason {
+        HaltReason::TooDeep { seen, .. } => ("too_deep", Some(seen.clone())),
+        HaltReason::WrongNetwork { .. } => ("wrong_network", None),
+        HaltReason::BrokenContract { .. } => ("broken_contract", None),
+        HaltReason::Source { .. } => ("source", None),
+    };
+    HaltView {
+        kind: kind.to_owned(),
+        reason: halt.reason.to_string(),
+        remedy: halt.reason.remedy().replace("CHAIN", name),
+        at: halt.at.to_rfc3339(),
+        reorg,
+    }
+}
+
+fn of_status(slot: &ChainSlot, status: ChainStatus) -> ChainView {
+    let lag_blocks = match (&status.trail_tip, &status.source_tip) {
+        (Some(ours), Some(theirs)) => Some(theirs.height.0.saturating_sub(ours.height.0)),
+        _ => None,
+    };
+    let catch_up = matches!(status.phase, Phase::CatchingUp).then(|| {
+        let rate = slot.blocks_per_minute().unwrap_or(0);
+        let seconds_left = lag_blocks.and_then(|lag| lag.saturating_mul(60).checked_div(rate));
+        CatchUp { blocks_per_minute: rate, seconds_left }
+    });
+    let halt = match &status.phase {
+        Phase::Halted { halt } => Some(halt_view(halt, status.name.as_str())),
+        _ => None,
+    };
     let (phase, detail, alarm) = phase_of(&status.phase, status.name.as_str());
     let reorg = status.last_reorg.map(|reorg| ReorgView {
         ancestor: reorg.ancestor,
@@ -78,6 +184,9 @@ fn of_status(status: ChainStatus) -> ChainView {
         name: status.name,
         chain: status.chain,
         phase,
+        halt,
+        lag_blocks,
+        catch_up,
         detail,
         alarm,
         tip: status.trail_tip,
@@ -92,6 +201,7 @@ fn of_status(status: ChainStatus) -> ChainView {
 
 /// A chain without a watcher: as its last commit left it.
 fn of_state(slot: &ChainSlot, state: Option<&ChainState>, running: bool) -> ChainView {
+    let view = state.and_then(|state| state.halt.as_ref()).map(|halt| halt_view(halt, slot.name.as_str()));
     let halt = state.and_then(|state| state.halt.as_ref()).map(|halt| halt_text(halt, slot.name.as_str()));
     let restarting = running.then(|| "its watcher is being started again; see the log".to_owned());
     ChainView {
@@ -100,6 +210,9 @@ fn of_state(slot: &ChainSlot, state: Option<&ChainState>, running: bool) -> Chai
         phase: if halt.is_some() { View::Halted } else { View::Stopped },
         alarm: halt.as_ref().map(|text| format!("halted: {text}")).or(restarting),
         detail: halt,
+        halt: view,
+        lag_blocks: None,
+        catch_up: None,
         tip: state.and_then(|state| state.trail.tip()),
         source_tip: None,
         floor: state.filter(|state| state.trail.tip().is_some()).map(|state| state.trail.floor()),

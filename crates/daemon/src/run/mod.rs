@@ -12,8 +12,8 @@ mod signals;
 mod state;
 mod tasks;
 
-pub use embedded::{Embedded, EmbeddedOptions};
 pub(crate) use books::{feed, introduce};
+pub use embedded::{Embedded, EmbeddedOptions};
 pub(crate) use state::{open as open_state, until_free_or_answering};
 
 use crate::cli::RunArgs;

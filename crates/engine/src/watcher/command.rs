@@ -23,6 +23,7 @@ pub(super) enum Command {
     Add(Vec<NewWatch>, oneshot::Sender<Result<Height, WatchError>>),
     Remove(Vec<Address>, oneshot::Sender<Result<u64, WatchError>>),
     Resume(Resume, oneshot::Sender<Result<ResumeReport, WatchError>>),
+    Preview(Resume, oneshot::Sender<Result<ResumeReport, WatchError>>),
 }
 
 /// Talks to a running watcher; cheap to clone.
@@ -66,6 +67,11 @@ impl WatcherHandle {
     /// Resumes a halted chain.
     pub async fn resume(&self, how: Resume) -> Result<ResumeReport, WatchError> {
         self.ask(|answer| Command::Resume(how, answer)).await
+    }
+
+    /// What resuming a halted chain would do. Changes nothing.
+    pub async fn preview(&self, how: Resume) -> Result<ResumeReport, WatchError> {
+        self.ask(|answer| Command::Preview(how, answer)).await
     }
 
     async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<Result<T, WatchError>>) -> Command) -> Result<T, WatchError> {
@@ -112,6 +118,10 @@ impl Watcher {
                 let (changes, count) = removals(&self.state, &addresses);
                 set.changes = changes;
                 self.commit_and_answer(Ok(count), set, answer).await
+            }
+            Command::Preview(how, answer) => {
+                let _ = answer.send(self.plan_resume(how).await.map(|(report, _)| report));
+                Ok(())
             }
             Command::Resume(how, answer) => match self.plan_resume(how).await {
                 Ok((report, set)) => {

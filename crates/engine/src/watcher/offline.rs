@@ -32,6 +32,27 @@ pub async fn resume(
     clock: &dyn Clock,
     how: Resume,
 ) -> Result<ResumeReport, WatchError> {
+    let (report, set) = planned(store, source, clock, how).await?;
+    commit(store, set).await?;
+    Ok(report)
+}
+
+/// What resuming a halted chain would do. Changes nothing.
+pub async fn preview(
+    store: &dyn StateStore,
+    source: &dyn ChainSource,
+    clock: &dyn Clock,
+    how: Resume,
+) -> Result<ResumeReport, WatchError> {
+    planned(store, source, clock, how).await.map(|(report, _)| report)
+}
+
+async fn planned(
+    store: &dyn StateStore,
+    source: &dyn ChainSource,
+    clock: &dyn Clock,
+    how: Resume,
+) -> Result<(ResumeReport, ChangeSet), WatchError> {
     let profile = source.profile();
     let state = load(store, &profile.chain).await?;
     let rules = Rules {
@@ -40,9 +61,7 @@ pub async fn resume(
         epoch: store.epoch(),
         reorg_depth: profile.reorg_depth,
     };
-    let (report, set) = plan(&state, &rules, source, store, how, clock.now()).await?;
-    commit(store, set).await?;
-    Ok(report)
+    plan(&state, &rules, source, store, how, clock.now()).await
 }
 
 async fn load(store: &dyn StateStore, chain: &ChainId) -> Result<ChainState, WatchError> {

@@ -5,7 +5,10 @@ use super::support::{ALL, Bench, for_histories, positions};
 use super::world::Dice;
 use crate::conform::{Broken, Verdict, hold, sample};
 use crate::{MemoryDisk, MemoryStore};
-use confirmd_core::{CursorName, History, LifeStep, Pace, Position, PullCursor, ReorgRecord, StateStore, StoreError, Timestamp};
+use confirmd_core::{
+    Change, ChangeSet, CursorName, Height, History, LifeStep, Pace, Position, PullCursor, ReorgRecord, StateStore, StateVersion,
+    StoreError, Timestamp,
+};
 use std::num::NonZeroU32;
 
 /// Events in a reader's page.
@@ -105,6 +108,18 @@ async fn told(store: &(impl StateStore + History + ?Sized), bench: &Bench) -> Re
     Ok(told)
 }
 
+/// Two blocks, of which the higher one leaves.
+fn a_reorg(bench: &Bench) -> [ChangeSet; 2] {
+    let chain = sample::chain(0);
+    let state = bench.world.states.get(&chain).cloned().unwrap_or_default();
+    let height = state.trail.tip().map_or(1, |tip| tip.height.0.saturating_add(1));
+    let mut pushed = ChangeSet::new(chain.clone(), state.version);
+    pushed.changes = (0..2).map(|n| Change::TrailPushed(sample::block(height.saturating_add(n), 7))).collect();
+    let mut cut = ChangeSet::new(chain, StateVersion(state.version.0.saturating_add(1)));
+    cut.changes = vec![Change::TrailCut(Height(height))];
+    [pushed, cut]
+}
+
 #[derive(Debug, Default, PartialEq)]
 struct Told {
     lives: Vec<Vec<LifeStep>>,
@@ -118,6 +133,10 @@ pub(super) fn lives_are_told_as_in_memory(harness: &dyn StoreHarness) -> Verdict
         let mut bench = Bench::start(harness).await?;
         for step in steps {
             let set = bench.world.change_set(&mut Dice::new(step));
+            memory.commit(set.clone()).await.map_err(Broken::tried("a commit in memory"))?;
+            bench.commit(set).await?;
+        }
+        for set in a_reorg(&bench) {
             memory.commit(set.clone()).await.map_err(Broken::tried("a commit in memory"))?;
             bench.commit(set).await?;
         }
