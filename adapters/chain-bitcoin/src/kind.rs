@@ -34,6 +34,7 @@ fn build(context: ChainContext, table: toml::Table) -> Result<Arc<dyn ChainSourc
 /// # Errors
 /// As of the kind.
 pub fn build_over(rpc: RpcClientBuilder, context: ChainContext, table: toml::Table) -> Result<Arc<dyn ChainSource>, ConfigError> {
+    let rpc = rpc.meter(context.meter.clone());
     Ok(Arc::new(BitcoinSource::new(context, parse_table(table)?, rpc)?))
 }
 
@@ -56,6 +57,7 @@ mod tests {
             fork_grace: Duration::from_secs(1),
             behind_alarm: Duration::from_secs(1),
             span_max: None,
+            meter: confirmd_core::SourceMeter::default(),
         }
     }
 

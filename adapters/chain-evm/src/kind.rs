@@ -53,5 +53,6 @@ fn build(context: ChainContext, table: toml::Table) -> Result<Arc<dyn ChainSourc
 /// As of the kind.
 pub fn build_over(rpc: RpcClientBuilder, context: ChainContext, table: toml::Table) -> Result<Arc<dyn ChainSource>, ConfigError> {
     let settings = Settings::parse(&context, table)?;
+    let rpc = rpc.meter(context.meter.clone());
     Ok(Arc::new(EvmSource::new(context, settings, rpc)?))
 }

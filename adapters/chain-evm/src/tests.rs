@@ -43,6 +43,7 @@ pub(crate) fn context(reorg_depth: u64) -> ChainContext {
         fork_grace: Duration::from_secs(60),
         behind_alarm: Duration::from_secs(600),
         span_max: None,
+        meter: SourceMeter::default(),
     }
 }
 

@@ -22,6 +22,7 @@ mod event;
 mod halt;
 mod held;
 mod history;
+mod meter;
 mod outbox;
 mod plugin;
 mod policy;
@@ -59,6 +60,7 @@ pub use history::{
     CURSORS_MAX, CursorName, DepositFilter, DepositRecord, DepositState, History, LifeEvent, LifeStep, PullCursor,
     REORG_BLOCKS_MAX, ReorgRecord, Rule,
 };
+pub use meter::{SourceCounts, SourceMeter};
 pub use outbox::{Outbox, Pace};
 pub use plugin::{BuildForgedSink, ChainContext, ChainKind, Forgery, Registry, SinkContext, SinkKind};
 pub use policy::{FinalityTag, Requirement};

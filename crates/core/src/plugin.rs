@@ -1,6 +1,6 @@
 //! Plug-ins: what an adapter crate exports, and the list a binary is built from.
 
-use crate::{ChainName, ChainSource, ConfigError, ConsumerName, ListedAsset, Requirement, Sink, StartAt};
+use crate::{ChainName, ChainSource, ConfigError, ConsumerName, ListedAsset, Requirement, Sink, SourceMeter, StartAt};
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -27,6 +27,8 @@ pub struct ChainContext {
     pub behind_alarm: Duration,
     /// `span_max`; `None` lets the adapter choose.
     pub span_max: Option<NonZeroU64>,
+    /// Counts the requests to its nodes; `confirmd-rpc` does it for those who read through it.
+    pub meter: SourceMeter,
 }
 
 impl ChainContext {

@@ -10,7 +10,7 @@ use crate::health::EndpointHealth;
 use crate::limits::Limits;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use bytes::Bytes;
-use confirmd_core::ConfigError;
+use confirmd_core::{ConfigError, SourceMeter};
 use http::Uri;
 use hyper::rt::{Read, Write};
 use hyper_util::client::legacy::connect::Connection;
@@ -49,6 +49,7 @@ pub struct RpcClientBuilder {
     connect: Option<Box<Connect>>,
     jitter_seed: Option<u64>,
     now: Option<fn() -> SystemTime>,
+    meter: SourceMeter,
 }
 
 impl RpcClientBuilder {
@@ -72,6 +73,13 @@ impl RpcClientBuilder {
         self
     }
 
+    /// Counts the requests of all endpoints here, too.
+    #[must_use]
+    pub fn meter(mut self, meter: SourceMeter) -> Self {
+        self.meter = meter;
+        self
+    }
+
     /// The wall clock for `Retry-After` dates.
     #[must_use]
     pub fn wall_clock(mut self, now: fn() -> SystemTime) -> Self {
@@ -88,7 +96,8 @@ impl RpcClientBuilder {
         }
         let make = |(n, config): (usize, &EndpointConfig)| {
             let target = config.resolve().map_err(|error| error.below(&format!("rpc[{n}]")))?;
-            Endpoint::new(target, limits, self.connect.as_deref(), self.now.unwrap_or(SystemTime::now)).map(Arc::new)
+            let now = self.now.unwrap_or(SystemTime::now);
+            Endpoint::new(target, limits, self.connect.as_deref(), now, &self.meter).map(Arc::new)
         };
         Ok(RpcClient {
             endpoints: endpoints.iter().enumerate().map(make).collect::<Result<_, _>>()?,

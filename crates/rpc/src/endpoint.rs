@@ -11,7 +11,7 @@ use crate::limits::Limits;
 use crate::permits::Permits;
 use crate::wire::Wire;
 use bytes::Bytes;
-use confirmd_core::ConfigError;
+use confirmd_core::{ConfigError, SourceMeter};
 use jsonrpsee::core::client::ClientT;
 use jsonrpsee::core::params::BatchRequestBuilder;
 use jsonrpsee::core::traits::ToRpcParams;
@@ -55,6 +55,7 @@ impl Endpoint {
         limits: &Limits,
         connect: Option<&Connect>,
         now: fn() -> SystemTime,
+        meter: &SourceMeter,
     ) -> Result<Self, ConfigError> {
         let links = Arc::new(Links::default());
         let exchange = match connect {
@@ -70,7 +71,7 @@ impl Endpoint {
             scrubber: target.scrubber,
             exchange,
             links,
-            stats: Arc::new(Stats::default()),
+            stats: Arc::new(Stats::counting_into(meter.clone())),
             response_bytes_max: limits.response_bytes_max.get(),
             now,
         });
@@ -94,7 +95,10 @@ impl Endpoint {
         deadline: Instant,
         request: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        self.permits.take(permits, deadline).await?;
+        let before = Instant::now();
+        let permitted = self.permits.take(permits, deadline).await;
+        self.wire.stats.waited(before.elapsed());
+        permitted?;
         let time = self.timeout.min(deadline.saturating_duration_since(Instant::now()));
         let outcome = timeout(time, request).await.unwrap_or(Err(Failure::TimedOut(time)));
         match &outcome {

@@ -2,9 +2,11 @@
 
 use crate::failure::Failure;
 use crate::redact::RedactedUrl;
+use confirmd_core::SourceMeter;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// One endpoint's counters since the start. Free of secrets: made for metrics and the health page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -40,10 +42,21 @@ pub(crate) struct Stats {
     throttled: AtomicU64,
     failures_in_a_row: AtomicU64,
     last_error: Mutex<Option<String>>,
+    meter: SourceMeter,
 }
 
 impl Stats {
+    pub(crate) fn counting_into(meter: SourceMeter) -> Self {
+        Self { meter, ..Self::default() }
+    }
+
+    /// A request had to wait so long for its permits.
+    pub(crate) fn waited(&self, time: Duration) {
+        self.meter.waited(time);
+    }
+
     pub(crate) fn answered(&self) {
+        self.meter.answered();
         self.failures_in_a_row.store(0, Relaxed);
         *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -53,6 +66,9 @@ impl Stats {
         self.failures_in_a_row.fetch_add(1, Relaxed);
         if failure.is_throttle() {
             self.throttled.fetch_add(1, Relaxed);
+            self.meter.throttled();
+        } else {
+            self.meter.failed();
         }
         *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure.to_string());
     }

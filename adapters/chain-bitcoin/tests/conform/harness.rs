@@ -60,6 +60,7 @@ fn build(network: &str, url: &str) -> Arc<dyn ChainSource> {
         fork_grace: Duration::ZERO,
         behind_alarm: Duration::ZERO,
         span_max: None,
+        meter: confirmd_core::SourceMeter::default(),
     };
     let limits = format!("requests_per_second = 100000, attempts = {ATTEMPTS}, deadline = '3s', request_timeout = '1s'");
     let rpc = format!("[{{ url = '{url}/{SECRET}?key={SECRET}' }}]");

@@ -32,6 +32,7 @@ fn context() -> ChainContext {
         fork_grace: Duration::ZERO,
         behind_alarm: Duration::ZERO,
         span_max: None,
+        meter: confirmd_core::SourceMeter::default(),
     }
 }
 

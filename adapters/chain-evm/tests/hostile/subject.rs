@@ -36,6 +36,7 @@ pub(crate) fn source(tokens: &[&str]) -> Arc<dyn ChainSource> {
         fork_grace: Duration::from_secs(60),
         behind_alarm: Duration::from_secs(600),
         span_max: None,
+        meter: SourceMeter::default(),
     };
     (KIND.build)(context, table.parse().unwrap()).unwrap()
 }

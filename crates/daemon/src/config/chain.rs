@@ -3,7 +3,7 @@
 use super::confirmations;
 use super::value::shown;
 use confirmd_core::{
-    Address, ChainContext, ChainId, ChainName, ChainSource, ConfigError, Height, HumanDuration, Registry, Requirement, StartAt,
+    Address, ChainContext, ChainId, ChainName, ChainSource, ConfigError, Height, HumanDuration, Registry, Requirement, SourceMeter, StartAt,
     parse_table,
 };
 use serde::Deserialize;
@@ -30,6 +30,8 @@ pub struct ChainConfig {
     pub kind: &'static str,
     /// Built, nothing contacted.
     pub source: Arc<dyn ChainSource>,
+    /// Counts the requests to its nodes.
+    pub meter: SourceMeter,
     /// `watch`, in order.
     pub watch: Vec<ConfiguredAddress>,
 }
@@ -73,6 +75,7 @@ impl ChainConfig {
         let kind = common.kind.as_deref().ok_or_else(|| missing_kind(registry.chains().map(|kind| kind.name)))?;
         let kind = registry.chain(kind)?;
         let (default_requirement, requirements) = confirmations::read(common.confirmations)?;
+        let meter = SourceMeter::default();
         let context = ChainContext {
             name: name.clone(),
             reorg_depth: reorg_depth(common.reorg_depth, default_requirement, &requirements)?,
@@ -83,12 +86,13 @@ impl ChainConfig {
             fork_grace: common.fork_grace.map_or(FORK_GRACE, |span| span.0),
             behind_alarm: span(common.behind_alarm, "behind_alarm")?.unwrap_or(BEHIND_ALARM),
             span_max: common.span_max.map(|value| positive(&value, "span_max")).transpose()?,
+            meter: meter.clone(),
         };
         let symbols: Vec<String> = context.requirements.keys().cloned().collect();
         let source = (kind.build)(context, table).map_err(with_common_keys)?;
         check_symbols(&symbols, source.as_ref())?;
         let watch = addresses(common.watch, source.as_ref())?;
-        Ok(Self { name, kind: kind.name, source, watch })
+        Ok(Self { name, kind: kind.name, source, meter, watch })
     }
 
     /// CAIP-2.
