@@ -78,8 +78,10 @@ pub async fn migrate(
 
 /// 0 if there is none.
 async fn version(client: &Client, schema: &Schema, part: &str) -> Result<i32, Error> {
-    let table = format!("{schema}.migration");
-    let there = client.query_one("select to_regclass($1) is not null", &[&table]).await?;
+    // Read from the catalogue's own table: a name looked up while we waited for the lock may be remembered as missing.
+    let look = "select exists (select from pg_class c join pg_namespace n on n.oid = c.relnamespace \
+                where n.nspname = $1 and c.relname = 'migration')";
+    let there = client.query_one(look, &[&schema.as_str()]).await?;
     if !there.get::<_, bool>(0) {
         return Ok(0);
     }

@@ -43,14 +43,16 @@ fn batch(round: u64) -> Vec<Delivery> {
 }
 
 /// Delivers what is left until all is accepted, as the pump does; how many calls it took.
-async fn until_accepted(sink: &dyn Sink, batch: &[Delivery]) -> Result<usize> {
+async fn until_accepted(sink: &dyn Sink, batch: &[Delivery]) -> Result<u64> {
     let mut rest = batch;
-    for calls in 1..=50 {
+    for calls in 1..=50_u64 {
         match sink.deliver(rest).await {
             Ok(()) => return Ok(calls),
             Err(DeliverError { accepted, error }) => {
                 ensure!(matches!(error.kind, SinkErrorKind::Transient { .. }), "{error}");
                 rest = rest.get(accepted..).context("more was accepted than was given")?;
+                // As the pump's schedule does: a server that starts takes a moment.
+                tokio::time::sleep(Duration::from_millis(10 * calls)).await;
             }
         }
     }
@@ -150,7 +152,7 @@ async fn killed() -> Result<()> {
             }
             Ok(())
         };
-        let (sent, killed): (Result<usize>, Result<()>) = tokio::join!(until_accepted(&sink, &events), killer);
+        let (sent, killed): (Result<u64>, Result<()>) = tokio::join!(until_accepted(&sink, &events), killer);
         killed?;
         sent?;
     }

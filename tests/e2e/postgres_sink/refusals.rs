@@ -59,7 +59,7 @@ async fn setup() -> Result<()> {
 }
 
 async fn passing() -> Result<()> {
-    let cluster = cluster(&["max_connections=8", "superuser_reserved_connections=3"]).await?;
+    let cluster = cluster(&["max_connections=14", "superuser_reserved_connections=3"]).await?;
     let admin = cluster.admin(DATABASE).await?;
     let transient = |error: &SinkError, code: &str| -> Result<()> {
         ensure!(
