@@ -44,6 +44,7 @@ impl Disk {
             check_conf(path)?;
             // What a killed process wrote and did not sync is read from memory now, and would be built upon.
             drop(sync_files(path)?);
+            remove_snapshots(path, ".generating")?;
         } else {
             begin_making(path)?;
         }
@@ -55,8 +56,12 @@ impl Disk {
             false => make_new(&reader, &file, &*options.clock),
         })?;
         sync_directory(path)?;
-        // The store is whole; a mark left behind means nothing from here on.
-        let _ = std::fs::remove_file(path.join(MAKING));
+        if !exists {
+            // The store is whole. Nobody is answered before that is durable: with the mark it would be begun anew.
+            let making = path.join(MAKING);
+            std::fs::remove_file(&making).map_err(|error| refused_io("removing", &making, error))?;
+            sync_directory(path)?;
+        }
         Ok(Self { reader, meta, progress, file, counter, _lock: lock })
     }
 
@@ -96,7 +101,7 @@ const MAKING: &str = "making";
 
 /// Whether a directory holds a store, whole or not. One whose making was interrupted never answered anybody: it is none.
 pub(crate) fn is_initialised(path: &Path) -> bool {
-    path.join(counter::NAME).exists() || (path.join("db").exists() && !path.join(MAKING).exists())
+    !path.join(MAKING).exists() && [counter::NAME, "db"].into_iter().any(|part| path.join(part).exists())
 }
 
 /// Clears what an interrupted making left behind, and marks that a new one has begun.
@@ -112,11 +117,26 @@ fn begin_making(path: &Path) -> Result<(), StoreError> {
         }
     };
     if path.join(MAKING).exists() {
-        ["db", "conf", "blobs"].into_iter().try_for_each(remove)?;
+        ["db", "conf", "blobs", counter::NAME].into_iter().try_for_each(remove)?;
+        remove_snapshots(path, "")?;
     }
     let making = path.join(MAKING);
     File::create(&making).map(drop).map_err(|error| refused_io("creating", &making, error))?;
     sync_directory(path)
+}
+
+/// Removes the snapshots of the database whose names end in this. One that was being written when the process died keeps sled from
+/// opening, since it takes the newest name for a whole snapshot; without it, it reads its log.
+fn remove_snapshots(path: &Path, end: &str) -> Result<(), StoreError> {
+    let failed = |error| refused_io("clearing unfinished snapshots in", path, error);
+    for entry in std::fs::read_dir(path).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with("snap.") && name.ends_with(end) {
+            std::fs::remove_file(entry.path()).map_err(failed)?;
+        }
+    }
+    Ok(())
 }
 
 fn make_directory(path: &Path) -> Result<(), StoreError> {

@@ -117,6 +117,29 @@ async fn t8_a_newer_format_of_the_store_is_refused_and_both_versions_are_named()
 }
 
 #[tokio::test]
+async fn t2_a_snapshot_that_was_being_written_when_the_process_died_does_not_keep_the_store_shut() {
+    let mut world = World::new().await;
+    world.events(1..4).await;
+    world.store.close().await.unwrap();
+    // As sled names it; taken for the newest of all.
+    std::fs::write(world.directory.path().join("snap.7FFFFFFFFFFFFFFF.generating"), "ha").unwrap();
+    let store = open(world.directory.path()).await.unwrap();
+    assert_eq!(store.load(&chain()).await.unwrap().unwrap(), world.state);
+}
+
+#[tokio::test]
+async fn a_making_that_was_interrupted_behind_its_counter_is_begun_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    for (part, bytes) in [("making", ""), ("commits", ""), ("snap.0000000000000010", "x")] {
+        std::fs::write(directory.path().join(part), bytes).unwrap();
+    }
+    assert!(!SledStore::is_initialised(directory.path()));
+    open(directory.path()).await.unwrap().close().await.unwrap();
+    assert!(SledStore::is_initialised(directory.path()));
+    assert!(!directory.path().join("making").exists());
+}
+
+#[tokio::test]
 async fn an_interrupted_making_is_begun_anew() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("making"), "").unwrap();

@@ -82,7 +82,17 @@ impl Everything {
             attempts.push(store.attempts(&delivery.consumer, delivery.position).await?);
         }
         let deposits = deposits(store).await?;
-        Ok(Self { chains, watched, settled, archived, events, deposits, consumers: store.consumers().await?, deliveries, attempts })
+        Ok(Self {
+            chains,
+            watched,
+            settled,
+            archived,
+            events,
+            deposits,
+            consumers: store.consumers().await?,
+            deliveries,
+            attempts,
+        })
     }
 
     /// Which of the answers differ.
@@ -116,13 +126,8 @@ async fn deliveries(store: &dyn Store) -> Result<Vec<DeliveryRecord>, StoreError
 
 /// All deposits, and again those of each state: each comes through an index of its own.
 async fn deposits(store: &dyn Store) -> Result<Vec<Vec<DepositRecord>>, StoreError> {
-    let states = [
-        DepositState::Pending,
-        DepositState::Confirmed,
-        DepositState::Settled,
-        DepositState::Orphaned,
-        DepositState::Reverted,
-    ];
+    let states =
+        [DepositState::Pending, DepositState::Confirmed, DepositState::Settled, DepositState::Orphaned, DepositState::Reverted];
     let mut lists = Vec::new();
     for state in [None].into_iter().chain(states.map(Some)) {
         let filter = DepositFilter { state, ..DepositFilter::default() };

@@ -154,7 +154,7 @@ async fn live(kind: &dyn OpenStore, directory: &Path, life: u32) -> Verdict {
     for n in commits + 1..=commits + COMMITS {
         round(&*store, &ledger.name, &mut world, n, say).await?;
     }
-    if life % 2 == 0 {
+    if life.is_multiple_of(2) {
         // Dies as a killed process does, in the middle of one more commit: the next life finds what was written and not synced.
         let next = nth(&mut world, commits + COMMITS + 1);
         std::thread::spawn(move || {
