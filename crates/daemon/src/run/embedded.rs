@@ -5,6 +5,7 @@ use super::{STOP_LIMIT, Tasks, open_compared, operator, spawn_parts};
 use crate::config::Config;
 use crate::operator::{LocalOperator, Stores};
 use crate::stop::Stop;
+use anyhow::Context as _;
 use confirmd_api::Operator;
 use confirmd_core::{Clock, SystemClock};
 use confirmd_store_sled::{OpenOptions, SledStore};
