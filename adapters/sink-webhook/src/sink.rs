@@ -169,12 +169,10 @@ impl WebhookSink {
             };
         };
         let hidden = self.target.hidden.iter().map(String::as_str).chain(self.keys.hidden());
-        let said = match answer::excerpt(&body, hidden) {
-            said if said.is_empty() => said,
-            said => format!(": {said}"),
-        };
+        let excerpt = answer::excerpt(&body, hidden);
+        let said = if excerpt.is_empty() { String::new() } else { format!(": {excerpt}") };
         let why = format!("answered {}{}{said}", head.status.as_u16(), answer::advice(head.status));
-        Err(self.error(kind, &why).with_status(head.status.as_u16()))
+        Err(self.error(kind, &why).with_status(head.status.as_u16()).with_excerpt(excerpt))
     }
 
     fn timed_out(&self, what: &str) -> SinkError {

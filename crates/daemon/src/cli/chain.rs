@@ -4,7 +4,7 @@ use super::args::ChainCommand;
 use super::{ask, print, table};
 use anyhow::{anyhow, bail};
 use confirmd_api::Operator;
-use confirmd_api::view::{ChainDetail, ResumeRequest, ResumeView};
+use confirmd_api::view::{ChainDetail, HaltView, ResumeRequest, ResumeView};
 use confirmd_core::{BlockRef, ChainName};
 
 pub(super) async fn run(operator: &dyn Operator, command: ChainCommand) -> anyhow::Result<()> {
@@ -14,9 +14,10 @@ pub(super) async fn run(operator: &dyn Operator, command: ChainCommand) -> anyho
             if json.json { print::json(&detail) } else { closely(&detail) }
         }
         ChainCommand::Resume { chain, accept_reorg, revert_settled, yes, json } => {
+            let halt = halt_of(operator, &chain).await?;
             let mut request = ResumeRequest { accept_reorg, revert_settled, reorg: None };
             if accept_reorg {
-                request.reorg = named(operator, &chain, &request, yes).await?;
+                request.reorg = named(operator, &chain, halt, &request, yes).await?;
             }
             let report = operator.resume(&chain, request).await?;
             if json.json { print::json(&report) } else { show(&chain, &report) }
@@ -24,18 +25,26 @@ pub(super) async fn run(operator: &dyn Operator, command: ChainCommand) -> anyho
     }
 }
 
+/// Why the chain stands still.
+async fn halt_of(operator: &dyn Operator, name: &ChainName) -> anyhow::Result<HaltView> {
+    let status = operator.status().await?;
+    let known: Vec<&str> = status.chains.iter().map(|chain| chain.name.as_str()).collect();
+    let chain = status.chains.iter().find(|chain| chain.name == *name);
+    let chain = chain.ok_or_else(|| anyhow!("no chain is called {name} in the configuration; known: {}", known.join(", ")))?;
+    match &chain.halt {
+        Some(halt) => Ok(halt.clone()),
+        None => bail!("{name} is not halted: it is {}", chain.phase.as_str()),
+    }
+}
+
 /// Shows what accepting would do, asks, and names the reorg.
 async fn named(
     operator: &dyn Operator,
     chain: &ChainName,
+    halt: HaltView,
     request: &ResumeRequest,
     yes: bool,
 ) -> anyhow::Result<Option<BlockRef>> {
-    let status = operator.status().await?;
-    let known: Vec<&str> = status.chains.iter().map(|chain| chain.name.as_str()).collect();
-    let found = status.chains.iter().find(|one| one.name == *chain);
-    let found = found.ok_or_else(|| anyhow!("no chain is called {chain} in the configuration; known: {}", known.join(", ")))?;
-    let Some(halt) = &found.halt else { bail!("{chain} is not halted: it is {}", found.phase.as_str()) };
     let preview = operator.preview(chain, request.clone()).await?;
     let mut what = format!("{chain} is halted since {}: {}\n", halt.at, halt.reason);
     match &preview.ancestor {
@@ -49,7 +58,7 @@ async fn named(
         )),
     }
     ask::confirm(&what, yes)?;
-    Ok(halt.reorg.clone())
+    Ok(halt.reorg)
 }
 
 fn closely(detail: &ChainDetail) -> anyhow::Result<()> {

@@ -126,7 +126,11 @@ impl LocalOperator {
                 continue;
             }
             for record in self.all_dead(&consumer.name).await? {
-                let Some(attempt) = record.last_attempt else { continue };
+                let Some(mut attempt) = record.last_attempt else { continue };
+                // What the receiver said may differ from one to the next; that it failed alike does not.
+                if let Some(excerpt) = &attempt.excerpt {
+                    attempt.error = attempt.error.replace(&format!(": {excerpt}"), "");
+                }
                 let at = attempt.at.to_rfc3339();
                 let group = groups.entry((record.consumer.clone(), attempt.status, attempt.error.clone()));
                 let group = group.or_insert_with(|| DeadGroup {

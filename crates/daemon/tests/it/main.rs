@@ -1,6 +1,7 @@
 //! The daemon from outside: its example configurations, its layers, and the binary without a node.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
+mod api;
 mod binary;
 mod examples;
 mod instance;

@@ -189,7 +189,10 @@ async fn g10_a_chain_halted_by_a_deep_reorg_is_resumed_by_a_command_that_names_i
     // The halt survives the restart.
     let mut instance = Instance::start(dir.path(), &["run"]);
     refused(&done(dir.path(), &["chain", "resume", "dev"]), &["below the floor", "--accept-reorg"]);
-    refused(&done(dir.path(), &["chain", "resume", "dev", "--accept-reorg"]), &["dev is halted", "below the floor", "--yes"]);
+    refused(
+        &done(dir.path(), &["chain", "resume", "dev", "--accept-reorg"]),
+        &["dev is halted", "below the floor", "taken back", "--yes"],
+    );
     let report = json(dir.path(), &["chain", "resume", "dev", "--accept-reorg", "--yes", "--json"]);
     assert!(report[0]["ancestor"]["height"].as_u64().unwrap() < 9, "{report:?}");
     assert_eq!(report[0]["reverted"][0]["tx_id"], confirmed["key"]["tx_id"]);

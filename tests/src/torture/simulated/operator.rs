@@ -42,7 +42,8 @@ pub(super) async fn look(
         if view.phase == Phase::Halted && act {
             let detail = view.detail.clone().unwrap_or_default();
             world.record.line(&world.clock, format_args!("operator: {} is halted: {detail}", chain.name));
-            let deep = ResumeRequest { accept_reorg: true, revert_settled: plan.revert_settled };
+            let reorg = view.halt.as_ref().and_then(|halt| halt.reorg.clone());
+            let deep = ResumeRequest { accept_reorg: true, revert_settled: plan.revert_settled, reorg };
             let mut resumed = operator.resume(&view.name, deep).await;
             if resumed.is_err() {
                 resumed = operator.resume(&view.name, ResumeRequest::default()).await;
@@ -66,7 +67,7 @@ pub(super) async fn look(
                 operator.pause(&consumer.name, None).await?;
             }
             if consumer.dead > 0 {
-                operator.requeue(&consumer.name, Requeue { events: Vec::new(), all_dead: true }).await?;
+                operator.requeue(&consumer.name, Requeue { events: Vec::new(), all_dead: true, ..Requeue::default() }).await?;
             }
         }
     }
