@@ -67,7 +67,7 @@ struct Script {
     connection: u64,
     marks: BTreeMap<FinalityTag, BlockRef>,
     requests: u64,
-    fork_before_transfers: Option<usize>,
+    fork_before: Option<(&'static str, usize, usize)>,
 }
 
 /// A scripted chain; clones share it. Starts with a genesis block at height 0.
@@ -111,7 +111,7 @@ impl ScriptedChain {
             connection: 0,
             marks: BTreeMap::new(),
             requests: 0,
-            fork_before_transfers: None,
+            fork_before: None,
         };
         let chain = Self { profile, script: Arc::new(Mutex::new(script)) };
         chain.mine([]);
@@ -237,9 +237,17 @@ impl ScriptedChain {
         self.script().empty_answers = count;
     }
 
-    /// Before the next `transfers` is answered the last `depth` blocks are replaced by as many empty ones and one more.
-    pub fn fork_before_transfers(&self, depth: usize) {
-        self.script().fork_before_transfers = Some(depth);
+    /// Before the next `call` (`tip` or `transfers`) is answered the last `depth` blocks are replaced by `length` empty ones.
+    pub fn fork_before(&self, call: &'static str, depth: usize, length: usize) {
+        self.script().fork_before = Some((call, depth, length));
+    }
+
+    fn fork_if_due(&self, call: &str) {
+        let due = self.script().fork_before.take_if(|(before, ..)| *before == call);
+        if let Some((_, depth, length)) = due {
+            self.fork(depth);
+            (0..length).for_each(|_| drop(self.mine([])));
+        }
     }
 
     /// The node behind the endpoint now serves this network; the connection is another one.

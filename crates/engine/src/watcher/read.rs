@@ -192,6 +192,10 @@ impl Reader<'_> {
         let Some(header) = headers.into_iter().next() else {
             return Err(SourceError::transient(format!("no header between {wanted} and {far}, though the tip is far above")));
         };
+        // The tip may be another branch's than the walk saw: our last block must be on it (G4).
+        if self.source.header_at(base.height).await?.is_none_or(|now| now.block != *base) {
+            return Err(SourceError::orphaned(format!("{base} left the best chain after the walk")));
+        }
         Ok(vec![SeenBlock::Jumped(header.block)])
     }
 

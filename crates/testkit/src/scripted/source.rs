@@ -45,6 +45,7 @@ impl ChainSource for ScriptedChain {
     }
 
     async fn tip(&self) -> Result<BlockRef, SourceError> {
+        self.fork_if_due("tip");
         let mut script = self.script();
         script.enter("tip")?;
         Ok(script.tip())
@@ -70,11 +71,7 @@ impl ChainSource for ScriptedChain {
     }
 
     async fn transfers(&self, from: Height, to: &BlockRef, watch: &WatchSet) -> Result<Vec<Transfer>, SourceError> {
-        let forked = self.script().fork_before_transfers.take();
-        if let Some(depth) = forked {
-            self.fork(depth);
-            (0..=depth).for_each(|_| drop(self.mine([])));
-        }
+        self.fork_if_due("transfers");
         let mut script = self.script();
         script.enter("transfers")?;
         if script.block_at(to.height).is_none_or(|block| block.header.block != *to) {

@@ -105,11 +105,25 @@ async fn g4_a_branch_that_changes_between_the_reads_of_a_tick_is_read_again() {
     desk.chain.mine_empty(1);
     desk.follow().await;
     desk.chain.mine([Pay::new("t", "alice", 5)]);
-    desk.chain.fork_before_transfers(1);
+    desk.chain.fork_before("transfers", 1, 2);
     desk.tick().await;
     desk.follow().await;
     assert_eq!(desk.events().await, [], "the block with the payment never entered the trail");
     assert_eq!(desk.tip(), Some(desk.chain.tip_block()));
+}
+
+#[tokio::test]
+async fn g4_a_longer_branch_that_comes_after_the_walk_is_never_jumped_onto() {
+    for length in [8, 12, 100] {
+        let mut desk = Desk::new(5).await;
+        desk.chain.mine([Pay::new("t", "alice", 5)]);
+        desk.follow().await;
+        desk.chain.fork_before("tip", 1, length);
+        desk.follow().await;
+        desk.chain.mine_empty(20);
+        desk.follow().await;
+        assert_eq!(desk.events().await, [], "the payment's block left with a branch of {length} blocks");
+    }
 }
 
 #[tokio::test]
