@@ -12,6 +12,7 @@ mod guard;
 pub mod import;
 pub mod instance;
 mod limit;
+mod metrics;
 pub mod openapi;
 mod operator;
 mod page;
@@ -24,6 +25,7 @@ pub mod view;
 pub use access::{Access, Role};
 pub use client::Client;
 pub use error::{ErrorKind, OperatorError};
+pub use metrics::Metrics;
 pub use operator::Operator;
 pub use page::{Cursor, Page, page_size};
 

@@ -4,7 +4,7 @@ use crate::access::Access;
 use crate::guard::Guard;
 use crate::limit::Limits;
 use crate::routes::{Api, router};
-use crate::{Operator, OperatorError};
+use crate::{Metrics, Operator, OperatorError};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -38,6 +38,7 @@ pub struct Bound {
     listener: TcpListener,
     address: SocketAddr,
     guard: Guard,
+    metrics: Option<Arc<dyn Metrics>>,
 }
 
 /// Takes the port. Beyond the loopback interface only with an admin token: whoever reaches the port could order everything.
@@ -57,7 +58,7 @@ pub async fn bind(options: ServerOptions) -> Result<Bound, OperatorError> {
         port: address.port(),
         open: !address.ip().is_loopback(),
     };
-    Ok(Bound { listener, address, guard })
+    Ok(Bound { listener, address, guard, metrics: None })
 }
 
 /// Refuses an address that other machines could reach without a token.
@@ -76,6 +77,12 @@ impl Bound {
         self.address
     }
 
+    /// Answers `/metrics`, too.
+    #[must_use]
+    pub fn with_metrics(self, metrics: Arc<dyn Metrics>) -> Self {
+        Self { metrics: Some(metrics), ..self }
+    }
+
     /// Answers until `shutdown` ends; open requests are finished.
     pub async fn serve(
         self,
@@ -84,7 +91,7 @@ impl Bound {
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> std::io::Result<()> {
         let (ended, ending) = tokio::sync::watch::channel(false);
-        let api = Api { operator, instance: instance.into(), ending };
+        let api = Api { operator, metrics: self.metrics, instance: instance.into(), ending };
         let shutdown = async move {
             shutdown.await;
             // Streams that wait for events end, so that the server can.

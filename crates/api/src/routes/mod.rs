@@ -7,11 +7,12 @@ mod deliveries;
 mod deposits;
 mod events;
 mod instance;
+mod metrics;
 
 use crate::guard::{Guard, guard};
 use crate::openapi;
 use crate::problem::{Problem, ProblemType};
-use crate::{Operator, OperatorError};
+use crate::{Metrics, Operator, OperatorError};
 use axum::extract::DefaultBodyLimit;
 use axum::{Json, Router};
 use std::sync::Arc;
@@ -28,6 +29,8 @@ const LIST_BODY_MAX: usize = 16 * 1024 * 1024;
 #[derive(Debug, Clone)]
 pub(crate) struct Api {
     pub(crate) operator: Arc<dyn Operator>,
+    /// What `/metrics` shows, if anything is counted.
+    pub(crate) metrics: Option<Arc<dyn Metrics>>,
     /// Names this run of the instance.
     pub(crate) instance: Arc<str>,
     /// True once the instance stops.
@@ -48,6 +51,7 @@ fn described() -> (Router<Api>, OpenApi) {
         .routes(routes!(instance::document))
         .routes(routes!(instance::page))
         .routes(routes!(instance::status))
+        .routes(routes!(metrics::metrics))
         .routes(routes!(chains::list))
         .routes(routes!(chains::show))
         .routes(routes!(chains::preview))

@@ -3,8 +3,8 @@
 use super::confirmations;
 use super::value::shown;
 use confirmd_core::{
-    Address, ChainContext, ChainId, ChainName, ChainSource, ConfigError, Height, HumanDuration, Registry, Requirement, SourceMeter, StartAt,
-    parse_table,
+    Address, ChainContext, ChainId, ChainName, ChainSource, ConfigError, Height, HumanDuration, Registry, Requirement,
+    SourceMeter, StartAt, parse_table,
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;

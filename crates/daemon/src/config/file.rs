@@ -1,7 +1,7 @@
 //! The file as it is written: top-level sections, chains and sinks still as tables.
 
 use super::error::{ConfigFault, ConfigFaults};
-use super::{home, locate};
+use super::{OperationsSection, home, locate};
 use confirmd_api::Access;
 use confirmd_api::server::ServerOptions;
 use confirmd_core::{ConfigError, HumanDuration, Secret, SecretSource, parse_table};
@@ -24,6 +24,8 @@ pub struct ConfigFile {
     pub api: ApiSection,
     /// `[log]`
     pub log: LogSection,
+    /// `[operations]`, its sink not yet built.
+    pub operations: Option<OperationsSection>,
     /// `[chains.NAME]`, not yet built.
     pub chains: BTreeMap<String, toml::Table>,
     /// `[sinks.NAME]`, not yet built.
@@ -38,6 +40,7 @@ struct Sections {
     api: ApiSection,
     #[serde(default)]
     log: LogSection,
+    operations: Option<OperationsSection>,
     #[serde(default)]
     chains: BTreeMap<String, toml::Table>,
     #[serde(default)]
@@ -176,8 +179,8 @@ impl ConfigFile {
         if state.history.0.is_zero() {
             return Err(located(ConfigError::new("state.history", "0 would forget everything at once; write \"90d\", say")));
         }
-        let Sections { api, log, chains, sinks, .. } = sections;
-        Ok(Self { path: path.to_owned(), state, api, log, chains, sinks, text })
+        let Sections { api, log, operations, chains, sinks, .. } = sections;
+        Ok(Self { path: path.to_owned(), state, api, log, operations, chains, sinks, text })
     }
 
     /// Puts the place in this file to errors.

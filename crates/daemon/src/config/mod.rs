@@ -11,6 +11,7 @@ mod home;
 #[cfg(test)]
 mod hostile;
 mod locate;
+mod operations;
 mod sink;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ mod value;
 pub use chain::{ChainConfig, ConfiguredAddress};
 pub use error::{ConfigFault, ConfigFaults};
 pub use file::{ApiSection, ConfigFile, LogFormat, LogSection, StateSection};
+pub use operations::{OperationsConfig, OperationsSection};
 pub use sink::SinkConfig;
 
 use confirmd_core::{ConfigError, Registry};
@@ -33,6 +35,8 @@ pub struct Config {
     pub chains: Vec<ChainConfig>,
     /// By name.
     pub sinks: Vec<SinkConfig>,
+    /// Who is told of the instance itself, if anyone.
+    pub operations: Option<OperationsConfig>,
 }
 
 impl Config {
@@ -48,7 +52,15 @@ impl Config {
                 }
             }
         }
-        if errors.is_empty() { Ok(Self { chains, sinks, file }) } else { Err(file.faults(errors)) }
+        let operations = file.operations.clone().map(|section| OperationsConfig::build(section, registry)).transpose();
+        match operations {
+            Ok(operations) if errors.is_empty() => Ok(Self { chains, sinks, operations, file }),
+            Ok(_) => Err(file.faults(errors)),
+            Err(error) => {
+                errors.push(error.below("operations"));
+                Err(file.faults(errors))
+            }
+        }
     }
 }
 

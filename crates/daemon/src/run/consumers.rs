@@ -1,6 +1,7 @@
 //! One pump per consumer, and what is asked of consumers before anything starts.
 
 use super::Tasks;
+use super::metrics::{MeteredSink, Metrics};
 use crate::config::{Config, SinkConfig};
 use crate::operator::{LocalOperator, Stores};
 use crate::stop::Stop;
@@ -58,7 +59,13 @@ pub(super) async fn check_sinks(config: &Config) -> anyhow::Result<()> {
 }
 
 /// `unasked`: their books are compared with the state before anything is delivered to them.
-pub(super) fn spawn(config: &Config, operator: &Arc<LocalOperator>, unasked: &BTreeSet<ConsumerName>, tasks: &mut Tasks) {
+pub(super) fn spawn(
+    config: &Config,
+    operator: &Arc<LocalOperator>,
+    metrics: &Arc<Metrics>,
+    unasked: &BTreeSet<ConsumerName>,
+    tasks: &mut Tasks,
+) {
     for sink in &config.sinks {
         let gate = unasked.contains(sink.name()).then(|| Gate {
             name: sink.name().clone(),
@@ -68,7 +75,8 @@ pub(super) fn spawn(config: &Config, operator: &Arc<LocalOperator>, unasked: &BT
             clock: operator.clock.clone(),
         });
         let operator = operator.clone();
-        let (schedule, sink_, name) = (schedule(sink), sink.sink.clone(), sink.name().clone());
+        let metered = MeteredSink::around(sink.name(), sink.sink.clone(), metrics.clone());
+        let (schedule, sink_, name) = (schedule(sink), metered, sink.name().clone());
         let stop = tasks.stop().clone();
         let pump = move || {
             Pump::new(PumpDeps {

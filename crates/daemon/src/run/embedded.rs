@@ -1,9 +1,10 @@
 //! An instance inside another program: everything that `confirmd run` composes, without what belongs to a process of its own
 //! (signals, logging, the control API's socket, progress bars).
 
-use super::{STOP_LIMIT, Tasks, open_compared, operator, spawn_parts};
+use super::metrics::Metrics;
+use super::{STOP_LIMIT, Tasks, metered, open_compared, operator, spawn_parts};
 use crate::config::Config;
-use crate::operator::{LocalOperator, Stores};
+use crate::operator::LocalOperator;
 use crate::stop::Stop;
 use anyhow::Context as _;
 use confirmd_api::Operator;
@@ -42,11 +43,12 @@ impl Embedded {
     /// What would keep `confirmd run` from starting, in the same words.
     pub async fn start(config: &Config, options: EmbeddedOptions) -> anyhow::Result<Self> {
         let (store, unasked) = open_compared(config, options.store).await?;
-        let stores = Stores::of(store.clone());
+        let metrics = Metrics::new(config, options.clock.clone());
+        let stores = metered(store.clone(), &metrics);
         let stop = Stop::new();
         let operator = operator(config, stores, options.clock, stop.clone()).await?;
         let mut tasks = Tasks::new(stop.clone());
-        spawn_parts(config, &operator, &unasked, &mut tasks);
+        spawn_parts(config, &operator, &metrics, &unasked, &mut tasks);
         Ok(Self { tasks, operator, store, stop })
     }
 

@@ -5,6 +5,8 @@ mod chains;
 mod consumers;
 mod embedded;
 mod logs;
+mod metrics;
+mod operations;
 mod pace;
 mod progress;
 mod prune;
@@ -27,6 +29,7 @@ use confirmd_core::{Clock, ConsumerName, Registry, StateStore, SystemClock, with
 use confirmd_store_sled::OpenOptions;
 use confirmd_store_sled::SledStore;
 use indicatif::MultiProgress;
+use metrics::{Gatherer, MeteredState, Metrics};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
@@ -100,7 +103,8 @@ pub(crate) async fn start(config: &Config, args: &RunArgs, stop: Stop, bars: &Mu
     let state_path = config.file.state.path.clone();
     let options = OpenOptions { init: args.init, restored: args.restored, ..OpenOptions::default() };
     let (store, unasked) = open_compared(config, options).await?;
-    let stores = Stores::of(store.clone());
+    let metrics = Metrics::new(config, Arc::new(SystemClock));
+    let stores = metered(store.clone(), &metrics);
     let options = ServerOptions {
         listen: config.file.api.listen,
         access: config.file.api.access().map_err(|error| config.file.faults(vec![error]))?,
@@ -109,11 +113,13 @@ pub(crate) async fn start(config: &Config, args: &RunArgs, stop: Stop, bars: &Mu
     let bound = server::bind(options).await.map_err(|error| anyhow::anyhow!("api.listen: {error}"))?;
     let operator = operator(config, stores, Arc::new(SystemClock), stop.clone()).await?;
     let mut tasks = Tasks::new(stop);
+    let bound = bound.with_metrics(Arc::new(Gatherer::new(config, &metrics, &operator)));
     let instance = serve(bound, operator.clone(), &state_path, &mut tasks)?;
     // Before anything has a line of its own to say.
     tracing::info!(version = crate::cli::VERSION, api = %instance.address, state = %state_path.display(),
         chains = config.chains.len(), sinks = config.sinks.len(), "confirmd runs");
-    spawn_parts(config, &operator, &unasked, &mut tasks);
+    spawn_parts(config, &operator, &metrics, &unasked, &mut tasks);
+    metrics::sample(&metrics, &operator, &mut tasks);
     pace::spawn(&operator, &mut tasks);
     if !args.no_progress {
         progress::spawn(&operator, bars, &mut tasks);
@@ -161,7 +167,14 @@ async fn open_compared(config: &Config, options: OpenOptions) -> anyhow::Result<
 /// What must hold before anything starts.
 async fn can_start(config: &Config, stores: &Stores) -> anyhow::Result<()> {
     state_problems(config, stores).await?;
-    consumers::check_sinks(config).await
+    consumers::check_sinks(config).await?;
+    operations::check_sink(config).await
+}
+
+/// The store's three contracts, its commits counted.
+fn metered(store: Arc<SledStore>, metrics: &Arc<Metrics>) -> Stores {
+    let stores = Stores::of(store);
+    Stores { state: MeteredState::around(stores.state, metrics.clone()), ..stores }
 }
 
 /// Makes the consumers known, and whoever carries out an operator's orders.
@@ -184,9 +197,16 @@ async fn operator(config: &Config, stores: Stores, clock: Arc<dyn Clock>, stop: 
 }
 
 /// Starts everything that watches, delivers and forgets.
-fn spawn_parts(config: &Config, operator: &Arc<LocalOperator>, unasked: &BTreeSet<ConsumerName>, tasks: &mut Tasks) {
+fn spawn_parts(
+    config: &Config,
+    operator: &Arc<LocalOperator>,
+    metrics: &Arc<Metrics>,
+    unasked: &BTreeSet<ConsumerName>,
+    tasks: &mut Tasks,
+) {
     chains::spawn(config, operator, tasks);
-    consumers::spawn(config, operator, unasked, tasks);
+    consumers::spawn(config, operator, metrics, unasked, tasks);
+    operations::spawn(config, operator, metrics, tasks);
     prune::spawn(config.file.state.history.0, operator, tasks);
 }
 
