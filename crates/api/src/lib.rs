@@ -25,7 +25,7 @@ pub mod view;
 pub use access::{Access, Role};
 pub use client::Client;
 pub use error::{ErrorKind, OperatorError};
-pub use metrics::Metrics;
+pub use metrics::{ChainFigures, ConsumerFigures, Figures, Metrics};
 pub use operator::Operator;
 pub use page::{Cursor, Page, page_size};
 

@@ -153,6 +153,9 @@ pub struct Requeue {
     /// With `all_dead`: only those whose last attempt got this HTTP status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
+    /// With `all_dead`: only those of the group (`/v1/dead-letters`) with this error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
     /// So many deposits come due a second; without it all at once, as fast as the sink takes them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u32>, minimum = 1)]

@@ -29,7 +29,7 @@ pub(super) async fn run(operator: &dyn Operator, command: DeliveriesCommand) -> 
             Ok(())
         }
         DeliveriesCommand::Requeue { consumer, events, all_dead, status, per_second, json } => {
-            let queued = operator.requeue(&consumer, Requeue { events, all_dead, status, per_second }).await?;
+            let queued = operator.requeue(&consumer, Requeue { events, all_dead, status, per_second, error: None }).await?;
             if json.json {
                 return print::json(&queued);
             }

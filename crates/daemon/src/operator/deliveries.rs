@@ -6,8 +6,8 @@ use confirmd_api::view::{AttemptView, Counted, DeliveryDetail, DeliveryQuery, De
 use confirmd_api::view::{DeadGroup, DeadQuery, Replay, TestResult};
 use confirmd_api::{Cursor, OperatorError, Page, page_size};
 use confirmd_core::{
-    ChainId, ConsumerName, Delivery, DeliveryFilter, DeliveryRecord, DeliveryState, DepositKey, EventId, EventKind, Pace,
-    Position, Sequence, TextIdError, Timestamp, TxId, with_causes,
+    Attempt, ChainId, ConsumerName, Delivery, DeliveryFilter, DeliveryRecord, DeliveryState, DepositKey, EventId, EventKind,
+    Pace, Position, Sequence, TextIdError, Timestamp, TxId, with_causes,
 };
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -68,10 +68,11 @@ impl LocalOperator {
         if request.events.is_empty() != request.all_dead {
             return Err(OperatorError::invalid("name events, or ask for all dead ones, not both"));
         }
-        if request.status.is_some() && !request.all_dead {
-            return Err(OperatorError::invalid("`status` narrows `all_dead`; named events need none"));
+        let narrowed = request.status.is_some() || request.error.is_some();
+        if narrowed && !request.all_dead {
+            return Err(OperatorError::invalid("`status` and `error` narrow `all_dead`; named events need neither"));
         }
-        let plain = request.status.is_none() && request.per_second.is_none();
+        let plain = !narrowed && request.per_second.is_none();
         let mut positions = Vec::with_capacity(request.events.len());
         for event in &request.events {
             positions.push(self.position(consumer, event).await?);
@@ -79,8 +80,9 @@ impl LocalOperator {
         if request.all_dead && !plain {
             let dead = self.all_dead(consumer).await?;
             let wanted = |record: &&DeliveryRecord| {
-                let status = record.last_attempt.as_ref().and_then(|attempt| attempt.status);
-                request.status.is_none() || status == request.status
+                let last = record.last_attempt.as_ref();
+                (request.status.is_none() || last.and_then(|attempt| attempt.status) == request.status)
+                    && request.error.as_ref().is_none_or(|error| last.is_some_and(|attempt| alike(attempt) == *error))
             };
             positions.extend(dead.iter().filter(wanted).map(|record| record.position));
         }
@@ -127,10 +129,7 @@ impl LocalOperator {
             }
             for record in self.all_dead(&consumer.name).await? {
                 let Some(mut attempt) = record.last_attempt else { continue };
-                // What the receiver said may differ from one to the next; that it failed alike does not.
-                if let Some(excerpt) = &attempt.excerpt {
-                    attempt.error = attempt.error.replace(&format!(": {excerpt}"), "");
-                }
+                attempt.error = alike(&attempt);
                 let at = attempt.at.to_rfc3339();
                 let group = groups.entry((record.consumer.clone(), attempt.status, attempt.error.clone()));
                 let group = group.or_insert_with(|| DeadGroup {
@@ -203,6 +202,14 @@ impl LocalOperator {
             error: error.map(|error| with_causes(&error)),
             took_ms,
         })
+    }
+}
+
+/// An error without what the receiver said: that may differ from one to the next; that they failed alike does not.
+fn alike(attempt: &Attempt) -> String {
+    match &attempt.excerpt {
+        Some(excerpt) => attempt.error.replace(&format!(": {excerpt}"), ""),
+        None => attempt.error.clone(),
     }
 }
 

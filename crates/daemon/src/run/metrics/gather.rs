@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::operator::LocalOperator;
 use crate::run::Tasks;
 use async_trait::async_trait;
-use confirmd_api::OperatorError;
+use confirmd_api::{ChainFigures, ConsumerFigures, Figures, OperatorError};
 use confirmd_core::{ChainName, ConsumerName, ConsumerStatus, DeliveryFilter, DeliveryState, SourceMeter, StoreError, Timestamp};
 use confirmd_engine::{ChainStatus, Phase};
 use prometheus::{CounterVec, IntCounterVec, IntGaugeVec, TextEncoder};
@@ -238,6 +238,32 @@ impl Gatherer {
         Ok(())
     }
 
+    async fn read_figures(&self) -> Result<Figures, StoreError> {
+        let counted = |name: &ChainName, event| self.metrics.deposits.with_label_values(&[name.as_str(), event]).get();
+        let of_chain = |name: &ChainName| ChainFigures {
+            chain: name.clone(),
+            confirmed: counted(name, "confirmed"),
+            reverted: counted(name, "reverted"),
+        };
+        let mut figures = Figures { chains: self.metrics.names.values().map(of_chain).collect(), consumers: Vec::new() };
+        for status in self.operator.stores.outbox.consumers().await? {
+            let name = status.name.as_str();
+            let took = Duration::try_from_secs_f64(self.metrics.delivery.with_label_values(&[name]).get_sample_sum());
+            let oldest = match status.waiting {
+                0 => None,
+                _ => self.oldest(&status.name).await?,
+            };
+            figures.consumers.push(ConsumerFigures {
+                delivered: self.metrics.attempts.with_label_values(&[name, "delivered"]).get(),
+                delivery_ms: u64::try_from(took.unwrap_or_default().as_millis()).unwrap_or(u64::MAX),
+                oldest,
+                failing: self.metrics.failing(&status.name).map(|failing| (failing.since, failing.error)),
+                consumer: status.name,
+            });
+        }
+        Ok(figures)
+    }
+
     /// When the oldest event was decided that is queued or retrying.
     async fn oldest(&self, consumer: &ConsumerName) -> Result<Option<Timestamp>, StoreError> {
         let stores = &self.operator.stores;
@@ -265,5 +291,11 @@ impl confirmd_api::Metrics for Gatherer {
         })?;
         let text = TextEncoder::new().encode_to_string(&self.metrics.registry.gather());
         text.map_err(|error| OperatorError::failed(format!("the metrics can't be written: {error}")))
+    }
+    async fn figures(&self) -> Result<Figures, OperatorError> {
+        self.read_figures().await.map_err(|error| {
+            self.operator.stop.on(&error);
+            OperatorError::from(error)
+        })
     }
 }
