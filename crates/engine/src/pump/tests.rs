@@ -279,7 +279,7 @@ async fn a_retry_that_is_due_while_every_call_is_out_is_waited_for_without_spinn
     let hour_passes = tokio::time::sleep(Duration::from_secs(3_600));
     let mut turns = 0;
     let mut hour_passes = std::pin::pin!(hour_passes);
-    while futures::FutureExt::now_or_never(hour_passes.as_mut()).is_none() {
+    while hour_passes.as_mut().now_or_never().is_none() {
         turns += 1;
         assert!(turns < 100_000, "the pump spins");
         tokio::time::sleep(Duration::from_millis(100)).await;

@@ -48,7 +48,8 @@ pub(super) fn changes(state: &ChainState, profile: &ChainProfile, watch: &[Confi
 }
 
 /// Adds an address, or brings its label and origin up to date; `None` if nothing changes. One that is watched keeps its
-/// coverage; a removed one starts anew.
+/// coverage; a removed one starts anew. Who asked last owns it: an address that a command asked for is the configuration's
+/// from the next start on that finds it listed there.
 pub(super) fn put(
     found: Option<&WatchEntry>,
     address: &Address,
@@ -61,7 +62,7 @@ pub(super) fn put(
         address: address.clone(),
         reference,
         from: kept.map_or(from, |entry| entry.from),
-        origin: kept.map_or(origin, |entry| if entry.origin == WatchOrigin::Config { entry.origin } else { origin }),
+        origin,
         state: WatchState::Watching,
     };
     (found != Some(&entry)).then_some(Change::WatchPut(entry))

@@ -68,6 +68,8 @@ pub(super) async fn plan(
     let mut draft = ChangeDraft::new(state, rules);
     let mut report = ResumeReport::default();
     if too_deep {
+        let connection = source.connection();
+        right_network(source, rules).await?;
         // A node that is right again needs no acceptance: the next walk decides as ever.
         match (ReorgWalker.walk(source, &state.trail).await?, how.accept_reorg) {
             (Walk::TooDeep { .. }, true) => accept(&mut draft, &mut report, source, store, how.revert_settled, now).await?,
@@ -77,6 +79,10 @@ pub(super) async fn plan(
             }
             _ => {}
         }
+        if source.connection() != connection {
+            let text = format!("the connection to chain {} changed while its blocks were compared; try again", rules.chain_name);
+            return Err(WatchError::Refused(text));
+        }
     } else if how.accept_reorg {
         let text =
             format!("chain {} did not halt on a reorg ({}); resume it without --accept-reorg", rules.chain_name, halt.reason);
@@ -84,6 +90,19 @@ pub(super) async fn plan(
     }
     draft.change(Change::Resumed);
     Ok((report, draft.finish()))
+}
+
+/// Networks may share blocks, so an ancestor alone does not prove that the node is ours (S1).
+async fn right_network(source: &dyn ChainSource, rules: &Rules) -> Result<(), WatchError> {
+    let found = source.identify().await?;
+    if found == rules.chain {
+        return Ok(());
+    }
+    let text = format!(
+        "the node of chain {} serves {found}, not {}; nothing was changed, check the node",
+        rules.chain_name, rules.chain
+    );
+    Err(WatchError::Refused(text))
 }
 
 /// Anchors the trail at the highest recorded block that the node still has, and undoes what lies above it.

@@ -18,6 +18,8 @@ pub(crate) const ADDRESSES: [&str; 4] = ["alice", "bob", "carol", "dave"];
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub(crate) chain: ScriptedChain,
+    /// Another network, which has the first blocks in common.
+    foreign: ScriptedChain,
     inner: Arc<Mutex<Inner>>,
 }
 
@@ -30,6 +32,8 @@ struct Inner {
     marks: BTreeMap<FinalityTag, Height>,
     plan: VecDeque<SourceDoes>,
     connection: u64,
+    /// The endpoint serves the other network.
+    wrong: bool,
     /// Blocks that came to or left the best chain since the last decision.
     touched: BTreeSet<BlockRef>,
     /// What the last answer of `transfers` kept silent about.
@@ -40,7 +44,16 @@ struct Inner {
 
 impl Node {
     pub(crate) fn new(profile: ChainProfile) -> Self {
-        Self { chain: ScriptedChain::new(profile), inner: Arc::default() }
+        let other = ChainId::new("scripted:other").unwrap();
+        let foreign = ScriptedChain::new(ChainProfile { chain: other, ..profile.clone() });
+        foreign.mine_empty(60);
+        Self { chain: ScriptedChain::new(profile), foreign, inner: Arc::default() }
+    }
+
+    pub(crate) fn serve_another_network(&self, wrong: bool) {
+        let mut inner = self.inner();
+        inner.connection += u64::from(inner.wrong != wrong);
+        inner.wrong = wrong;
     }
 
     pub(crate) fn mine(&self, pays: &[Paid], again: usize, other: bool) {
@@ -162,6 +175,7 @@ impl Node {
     pub(crate) fn calm(&self) {
         self.inner().plan.clear();
         self.chain.lag(0);
+        self.serve_another_network(false);
     }
 
     pub(crate) fn is_best(&self, block: &BlockRef) -> bool {
@@ -210,6 +224,11 @@ enum Spoilt {
 }
 
 impl Faulty {
+    /// Who answers.
+    fn served(&self) -> &ScriptedChain {
+        if self.node.inner().wrong { &self.node.foreign } else { &self.source }
+    }
+
     async fn enter(&self) -> Result<Spoilt, SourceError> {
         let does = self.node.inner().plan.pop_front().unwrap_or(SourceDoes::Answer);
         let failed = |kind| Err(SourceError { kind, context: "scripted failure".to_owned(), source: None });
@@ -230,6 +249,10 @@ impl Faulty {
             SourceDoes::Fork { depth } => self.node.fork(depth.into(), usize::from(depth) + 1, 0, 0, false),
             SourceDoes::Return => self.node.return_to_left(1),
             SourceDoes::Reconnect => self.node.inner().connection += 1,
+            SourceDoes::Network => {
+                let wrong = self.node.inner().wrong;
+                self.node.serve_another_network(!wrong);
+            }
         }
         Ok(Spoilt::No)
     }
@@ -243,13 +266,13 @@ impl ChainSource for Faulty {
 
     async fn identify(&self) -> Result<ChainId, SourceError> {
         self.enter().await?;
-        self.source.identify().await
+        self.served().identify().await
     }
 
     async fn tip(&self) -> Result<BlockRef, SourceError> {
         match self.enter().await? {
-            Spoilt::Flap(height) => Ok(self.node.best_at_or_below(height)),
-            _ => self.source.tip().await,
+            Spoilt::Flap(height) if !self.node.inner().wrong => Ok(self.node.best_at_or_below(height)),
+            _ => self.served().tip().await,
         }
     }
 
@@ -257,13 +280,13 @@ impl ChainSource for Faulty {
         match self.enter().await? {
             Spoilt::Empty | Spoilt::Half => Ok(None),
             Spoilt::Flap(tip) if height > tip => Ok(None),
-            _ => self.source.header_at(height).await,
+            _ => self.served().header_at(height).await,
         }
     }
 
     async fn headers(&self, from: Height, to: Height) -> Result<Vec<BlockHeader>, SourceError> {
         let spoilt = self.enter().await?;
-        let mut headers = self.source.headers(from, to).await?;
+        let mut headers = self.served().headers(from, to).await?;
         match spoilt {
             Spoilt::Empty => headers.clear(),
             Spoilt::Half => headers.truncate(headers.len() / 2),
@@ -276,7 +299,7 @@ impl ChainSource for Faulty {
     async fn finalized(&self, tag: FinalityTag) -> Result<Option<BlockRef>, SourceError> {
         match self.enter().await? {
             Spoilt::Empty | Spoilt::Half => Ok(None),
-            _ => self.source.finalized(tag).await,
+            _ => self.served().finalized(tag).await,
         }
     }
 
@@ -286,7 +309,7 @@ impl ChainSource for Faulty {
         if matches!(spoilt, Spoilt::Flap(tip) if to.height > tip) {
             return Err(SourceError::orphaned(format!("block {to} is not known")));
         }
-        let mut transfers = self.source.transfers(from, to, watch).await?;
+        let mut transfers = self.served().transfers(from, to, watch).await?;
         let keep = match spoilt {
             Spoilt::Empty => 0,
             Spoilt::Half => transfers.len() / 2,

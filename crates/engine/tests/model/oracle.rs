@@ -36,6 +36,10 @@ pub(crate) struct Book {
     /// What it held when a state was lost.
     pub(crate) before: Ledger,
     acknowledged: BTreeSet<Position>,
+    /// Given up by the operator.
+    skipped: BTreeSet<Position>,
+    /// Applied at least once.
+    taken: BTreeSet<Position>,
     moves: BTreeMap<EventId, u64>,
 }
 
@@ -44,6 +48,8 @@ pub(crate) struct Book {
 pub(crate) struct Oracle {
     pub(crate) chains: Vec<Chain>,
     pub(crate) books: Vec<Book>,
+    /// Of consumers that left.
+    closed: Vec<Book>,
     /// What is durable, of this epoch.
     pub(crate) log: Vec<(Position, Event, Arc<[u8]>)>,
     /// Bodies of every epoch by id.
@@ -184,6 +190,7 @@ impl Oracle {
         Self {
             chains,
             books: Vec::new(),
+            closed: Vec::new(),
             log: Vec::new(),
             bodies: BTreeMap::new(),
             violations: Vec::new(),
@@ -205,20 +212,26 @@ impl Oracle {
         self.log.last().map_or(Position(1), |(position, ..)| position.next())
     }
 
+    /// A consumer is new, or comes back with the books that it had.
     pub(crate) fn join(&mut self, name: ConsumerName, filter: ConsumerFilter, began: Position) {
-        let (ledger, before) = (Ledger::default(), Ledger::default());
-        self.books.push(Book { name, filter, began, ledger, before, acknowledged: BTreeSet::new(), moves: BTreeMap::new() });
+        let closed = self.closed.iter().position(|book| book.name == name).map(|at| self.closed.remove(at));
+        let mut book = closed.unwrap_or_else(|| Book::new(name, filter));
+        book.begin(began);
+        self.books.push(book);
+    }
+
+    pub(crate) fn leave(&mut self, name: &ConsumerName, under: ConsumerName) {
+        if let Some(at) = self.books.iter().position(|book| book.name == *name) {
+            let book = self.books.remove(at);
+            self.closed.push(Book { name: under, ..book });
+        }
     }
 
     /// The state is gone: from here on another epoch counts.
     pub(crate) fn lost(&mut self) {
         self.chains.iter_mut().for_each(Chain::forget);
         self.log.clear();
-        for book in &mut self.books {
-            book.acknowledged.clear();
-            book.before = book.ledger.clone();
-            book.began = Position(1);
-        }
+        self.books.iter_mut().for_each(|book| book.begin(Position(1)));
     }
 
     pub(crate) fn committed(&mut self, set: &ChangeSet, receipt: &CommitReceipt) {
@@ -262,7 +275,7 @@ impl Oracle {
         }
         let before = self.log.iter().filter(|(other, ..)| *other < *position && *other >= book.began);
         let mut before = before.filter(|(_, other, _)| same_key(other, event) && book.filter.takes(other));
-        if let Some((_, open, _)) = before.find(|(other, ..)| !book.acknowledged.contains(other)) {
+        if let Some((_, open, _)) = before.find(|(other, ..)| !book.is_done(other)) {
             wrong.push(format!("G8: {} was handed to {consumer} before {} was delivered", event.id, open.id));
         }
         self.violations.extend(wrong);
@@ -274,11 +287,18 @@ impl Oracle {
         }
     }
 
+    pub(crate) fn skipped(&mut self, consumer: &ConsumerName, position: Position) {
+        if let Some(book) = self.books.iter_mut().find(|book| book.name == *consumer) {
+            book.skipped.insert(position);
+        }
+    }
+
     /// The consumer applies an event by the documented rule.
     pub(crate) fn taken(&mut self, consumer: &ConsumerName, delivery: &Delivery) {
         let found = self.log.iter().find(|(position, ..)| *position == delivery.position);
         let Some((_, event, _)) = found else { return };
         let Some(book) = self.books.iter_mut().find(|book| book.name == *consumer) else { return };
+        book.taken.insert(delivery.position);
         if book.apply(event) == Rule::Moved {
             let moves = book.moves.entry(event.id.clone()).or_default();
             *moves += 1;
@@ -291,7 +311,7 @@ impl Oracle {
     /// Events that a consumer has not acknowledged yet.
     pub(crate) fn undelivered(&self, book: &Book) -> Vec<EventId> {
         let concerns = |(position, event, _): &&(Position, Event, Arc<[u8]>)| {
-            *position >= book.began && book.filter.takes(event) && !book.acknowledged.contains(position)
+            *position >= book.began && book.filter.takes(event) && !book.is_done(position)
         };
         self.log.iter().filter(concerns).map(|(_, event, _)| event.id.clone()).collect()
     }
@@ -300,7 +320,7 @@ impl Oracle {
     pub(crate) fn wanted(&self, book: &Book) -> Ledger {
         let mut ledger = book.before.clone();
         for (position, event, _) in &self.log {
-            if *position >= book.began && book.filter.takes(event) {
+            if *position >= book.began && book.filter.takes(event) && !book.missed(*position) {
                 take(&mut ledger, event);
             }
         }
@@ -309,6 +329,28 @@ impl Oracle {
 }
 
 impl Book {
+    fn new(name: ConsumerName, filter: ConsumerFilter) -> Self {
+        let (ledger, before) = (Ledger::default(), Ledger::default());
+        let (acknowledged, skipped, taken) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        Self { name, filter, began: Position(1), ledger, before, acknowledged, skipped, taken, moves: BTreeMap::new() }
+    }
+
+    /// From here on other records count; what it holds it holds.
+    fn begin(&mut self, began: Position) {
+        self.began = began;
+        self.before = self.ledger.clone();
+        (self.acknowledged, self.skipped, self.taken) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    }
+
+    fn is_done(&self, position: &Position) -> bool {
+        self.acknowledged.contains(position) || self.skipped.contains(position)
+    }
+
+    /// Given up before the consumer had applied it.
+    pub(crate) fn missed(&self, position: Position) -> bool {
+        self.skipped.contains(&position) && !self.taken.contains(&position)
+    }
+
     fn apply(&mut self, event: &Event) -> Rule {
         take(&mut self.ledger, event)
     }

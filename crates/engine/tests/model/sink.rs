@@ -18,6 +18,12 @@ pub(crate) struct Scripted {
 }
 
 impl Scripted {
+    /// The same other side, under another name.
+    pub(crate) fn renamed(&self, name: ConsumerName) -> Self {
+        let plan = std::mem::take(&mut *self.plan.lock().unwrap());
+        Self { name, oracle: self.oracle.clone(), plan: Mutex::new(plan) }
+    }
+
     async fn one(&self, delivery: &Delivery) -> Result<(), SinkError> {
         self.oracle.lock().unwrap().handed(&self.name, delivery);
         let does = self.plan.lock().unwrap().pop_front().unwrap_or(SinkDoes::Take);

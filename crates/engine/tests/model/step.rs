@@ -57,6 +57,8 @@ pub(crate) enum SourceDoes {
     Return,
     /// Another endpoint answers from here on.
     Reconnect,
+    /// The endpoint serves another network from here on, or the right one again.
+    Network,
 }
 
 /// What a consumer does with the next event it is handed.
@@ -142,8 +144,18 @@ pub(crate) enum Step {
     Resume { chain: u8, accept: bool, revert: bool, offline: bool },
     /// The operator looks after a consumer: goes on after a pause, requeues dead letters.
     Tend { consumer: u8 },
-    /// The late consumer is added.
+    /// The operator gives up a consumer's dead letters, or its first undelivered event whatever its state.
+    GiveUp { consumer: u8, dead: bool },
+    /// A consumer goes on under another name.
+    Rename { consumer: u8 },
+    /// A consumer leaves, with its records.
+    Purge { consumer: u8 },
+    /// A consumer is added: the late one, or one that left.
     Join { beginning: bool },
+    /// The chain's endpoint serves another network, which shares the first blocks, or the right one again.
+    Network { chain: u8, wrong: bool },
+    /// The wall clock jumps.
+    Clock { minutes: i16 },
     /// The state is lost; the chains are read from zero under a new epoch.
     Rebuild,
 }
@@ -171,6 +183,7 @@ fn source_does() -> impl Strategy<Value = SourceDoes> {
         2 => (1..7u8).prop_map(|depth| SourceDoes::Fork { depth }),
         1 => Just(SourceDoes::Return),
         1 => Just(SourceDoes::Reconnect),
+        1 => Just(SourceDoes::Network),
     ]
 }
 
@@ -221,10 +234,15 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (chain(), setup()).prop_map(|(chain, setup)| Step::Configure { chain, setup }),
         3 => (1..10u8, cut()).prop_map(|(writes, cut)| Step::Crash { writes, cut }),
         2 => (chain(), 0..2u8, any::<bool>()).prop_map(|(chain, address, add)| Step::Watch { chain, address, add }),
-        2 => (chain(), any::<bool>(), any::<bool>(), any::<bool>())
+        6 => (chain(), prop::bool::weighted(0.7), any::<bool>(), any::<bool>())
             .prop_map(|(chain, accept, revert, offline)| Step::Resume { chain, accept, revert, offline }),
         1 => (1..3u8).prop_map(|consumer| Step::Tend { consumer }),
-        1 => any::<bool>().prop_map(|beginning| Step::Join { beginning }),
+        1 => (1..3u8, any::<bool>()).prop_map(|(consumer, dead)| Step::GiveUp { consumer, dead }),
+        1 => (0..3u8).prop_map(|consumer| Step::Rename { consumer }),
+        1 => (1..3u8).prop_map(|consumer| Step::Purge { consumer }),
+        2 => any::<bool>().prop_map(|beginning| Step::Join { beginning }),
+        2 => (chain(), prop::bool::weighted(0.4)).prop_map(|(chain, wrong)| Step::Network { chain, wrong }),
+        1 => (-1500..1500i16).prop_map(|minutes| Step::Clock { minutes }),
     ]
 }
 

@@ -247,7 +247,8 @@ impl Outbox for Gate {
     }
 
     async fn skip(&self, consumer: &ConsumerName, position: Position, now: Timestamp) -> Result<(), StoreError> {
-        self.write(self.inner.skip(consumer, position, now), |()| {}).await
+        let written = |(): &()| self.oracle.lock().unwrap().skipped(consumer, position);
+        self.write(self.inner.skip(consumer, position, now), written).await
     }
 
     async fn list(

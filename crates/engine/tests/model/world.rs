@@ -1,17 +1,17 @@
 //! An instance of two chains and up to three consumers, its operator, and the time.
 
+mod operator;
+
 use super::node::{ADDRESSES, Faulty, Node};
 use super::oracle::{Chain, Oracle};
 use super::sink::Scripted;
 use super::step::{Case, Setup, Step};
 use super::store::{Crash, Disk, Gate};
 use confirmd_core::{
-    ChainProfile, Clock, ConsumerFilter, ConsumerName, ConsumerSpec, ConsumerStart, Epoch, FinalityTag, HaltReason, ListedAsset,
-    Outbox, Requirement, StartAt, Timestamp, WatchOrigin, WatchState,
+    ChainProfile, Clock, ConsumerFilter, ConsumerName, ConsumerSpec, ConsumerStart, Epoch, FinalityTag, ListedAsset, Outbox,
+    Requirement, StartAt, Timestamp, WatchState,
 };
-use confirmd_engine::{
-    ConfigWatch, NewWatch, Pump, PumpDeps, Resume, RetrySchedule, WatchError, Watcher, WatcherDeps, WatcherHandle, offline,
-};
+use confirmd_engine::{ConfigWatch, Pump, PumpDeps, Resume, RetrySchedule, WatchError, Watcher, WatcherDeps, WatcherHandle};
 use confirmd_testkit::{ScriptedChain, scripted_profile};
 use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroU32;
@@ -34,17 +34,34 @@ const EPOCH: u64 = 1_790_000_000;
 
 /// The time of the runtime, which is not the machine's.
 #[derive(Debug)]
-pub(crate) struct Virtual(Instant);
+pub(crate) struct Virtual {
+    began: Instant,
+    /// How far the wall clock is ahead, now and at most.
+    ahead_ms: Mutex<(i64, i64)>,
+}
 
 impl Virtual {
     pub(crate) fn new() -> Self {
-        Self(Instant::now())
+        Self { began: Instant::now(), ahead_ms: Mutex::default() }
+    }
+
+    fn jump(&self, minutes: i16) {
+        let mut ahead = self.ahead_ms.lock().unwrap();
+        ahead.0 += i64::from(minutes) * 60_000;
+        ahead.1 = ahead.1.max(ahead.0);
+    }
+
+    /// Somebody sets the clock: it is not behind anything that it ever said.
+    fn set_right(&self) {
+        let mut ahead = self.ahead_ms.lock().unwrap();
+        ahead.0 = ahead.1;
     }
 }
 
 impl Clock for Virtual {
     fn now(&self) -> Timestamp {
-        Timestamp::from_seconds(EPOCH).plus(self.0.elapsed())
+        let now = Timestamp::from_seconds(EPOCH).plus(self.began.elapsed());
+        Timestamp(now.0.saturating_add_signed(self.ahead_ms.lock().unwrap().0))
     }
 }
 
@@ -64,10 +81,11 @@ pub(crate) struct World {
     oracle: Arc<Mutex<Oracle>>,
     disk: Disk,
     crash: Arc<Crash>,
-    clock: Arc<dyn Clock>,
+    clock: Arc<Virtual>,
     sinks: Vec<Arc<Scripted>>,
     starts: Vec<Option<ConsumerStart>>,
     rebuilt: u64,
+    renamed: u64,
     process: Option<Process>,
     /// The naive truth holds: nothing but blocks, reorgs, faults and crashes so far.
     plain: bool,
@@ -83,7 +101,7 @@ pub(crate) struct Counts {
 }
 
 /// Runs a case; an error says which promise was broken, and at which step.
-pub(crate) async fn play(case: &Case, disk: Disk, clock: Arc<dyn Clock>) -> Result<Counts, String> {
+pub(crate) async fn play(case: &Case, disk: Disk, clock: Arc<Virtual>) -> Result<Counts, String> {
     let mut world = World::new(disk, clock);
     world.start().await;
     world.pass(1).await?;
@@ -115,7 +133,7 @@ fn profile(chain: usize, setup: &Setup, start: StartAt) -> ChainProfile {
 }
 
 impl World {
-    fn new(disk: Disk, clock: Arc<dyn Clock>) -> Self {
+    fn new(disk: Disk, clock: Arc<Virtual>) -> Self {
         let setups = vec![Setup::default(); 2];
         let nodes: Vec<Node> = (0..2).map(|chain| Node::new(profile(chain, &setups[chain], StartAt::Tip))).collect();
         nodes.iter().for_each(|node| (0..3).for_each(|_| node.mine(&[], 0, false)));
@@ -135,6 +153,7 @@ impl World {
             sinks: Vec::new(),
             starts: Vec::new(),
             rebuilt: 0,
+            renamed: 0,
             process: None,
             plain: true,
         };
@@ -338,15 +357,12 @@ impl World {
                 self.resume(at(chain), how, *offline).await?;
             }
             Step::Tend { consumer } => self.tend(usize::from(*consumer).max(1)).await,
-            Step::Join { beginning } => {
-                if self.sinks.len() == 2 {
-                    self.stop().await;
-                    let start = if *beginning { ConsumerStart::Beginning } else { ConsumerStart::Now };
-                    let chains = BTreeSet::from([self.oracle().chains[0].id.clone()]);
-                    self.join("late", ConsumerFilter { chains, assets: BTreeSet::new() }, start);
-                    self.start().await;
-                }
-            }
+            Step::GiveUp { consumer, dead } => self.give_up(usize::from(*consumer), *dead).await,
+            Step::Rename { consumer } => self.rename(usize::from(*consumer)).await,
+            Step::Purge { consumer } => self.purge(usize::from(*consumer).max(1)).await,
+            Step::Join { beginning } => self.join_again(*beginning).await,
+            Step::Network { chain, wrong } => self.nodes[at(chain)].serve_another_network(*wrong),
+            Step::Clock { minutes } => self.clock.jump(*minutes),
             Step::Rebuild => self.rebuild().await,
         }
         self.mind().await
@@ -365,6 +381,8 @@ impl World {
         self.kill().await;
         self.plain = false;
         self.rebuilt += 1;
+        // Epochs are times: a state is made while the clock is right.
+        self.clock.set_right();
         // A new state is never made within the second in which the one before was.
         sleep(Duration::from_secs(2)).await;
         self.disk.lose(Epoch(self.clock.now().seconds()));
@@ -373,68 +391,10 @@ impl World {
         self.start().await;
     }
 
-    /// A command at the running instance. When nobody answers, what was recorded counts.
-    async fn watch(&mut self, chain: usize, address: u8, add: bool) -> Result<(), String> {
-        self.mind().await?;
-        let Some(process) = &self.process else { return Ok(()) };
-        let handle = process.handles[chain].clone();
-        let named = ScriptedChain::address(ADDRESSES[usize::from(address)]);
-        let answered = if add {
-            let new = NewWatch { address: named, reference: None, origin: WatchOrigin::Command };
-            let covered = timeout(COMMAND_LONGEST, handle.add(vec![new])).await;
-            covered.is_ok_and(|answer| answer.is_ok())
-        } else {
-            timeout(COMMAND_LONGEST, handle.remove(vec![named])).await.is_ok_and(|answer| answer.is_ok())
-        };
-        self.mind().await?;
-        match (answered, add) {
-            (true, true) => drop(self.commanded[chain].insert(address)),
-            (true, false) => drop(self.commanded[chain].remove(&address)),
-            (false, _) => {
-                let oracle = self.oracle.lock().unwrap();
-                let watch = &oracle.chains[chain].mirror.watch;
-                let watching = |address: &u8| {
-                    let entry = watch.get(ADDRESSES[usize::from(*address)].as_bytes());
-                    entry.is_some_and(|entry| entry.state == WatchState::Watching)
-                };
-                self.commanded[chain] = [2, 3].into_iter().filter(watching).collect();
-            }
-        }
-        Ok(())
-    }
-
-    async fn resume(&mut self, chain: usize, how: Resume, offline: bool) -> Result<(), String> {
-        self.mind().await?;
-        self.oracle().chains[chain].reverts_settled = how.revert_settled;
-        if offline {
-            self.stop().await;
-            let (gate, source) = (self.open(), self.source(chain));
-            let resumed = offline::resume(gate.as_ref(), &source, self.clock.as_ref(), how);
-            let _ = timeout(COMMAND_LONGEST, resumed).await;
-            drop(gate);
-            self.disk.close();
-            self.start().await;
-        } else if let Some(process) = &self.process {
-            let handle = process.handles[chain].clone();
-            let _ = timeout(COMMAND_LONGEST, handle.resume(how)).await;
-        }
-        self.mind().await
-    }
-
-    async fn tend(&mut self, consumer: usize) {
-        let (Some(sink), Some(process)) = (self.sinks.get(consumer), &self.process) else { return };
-        let name = sink.name.clone();
-        let tended = async {
-            process.gate.pause(&name, None).await?;
-            process.gate.requeue(&name, &[]).await
-        };
-        let _ = timeout(COMMAND_LONGEST, tended).await;
-        process.wake.notify_waiters();
-    }
-
     /// Faults end. Within a bounded number of polls everything is as the model says.
     async fn settle(&mut self, revert_settled: bool) -> Result<Counts, String> {
         self.crash.plan(None);
+        self.clock.set_right();
         for (chain, node) in self.nodes.iter().enumerate() {
             node.calm();
             let recorded = self.oracle().chains[chain].mirror.trail.tip().map_or(0, |tip| tip.height.0);
@@ -463,18 +423,6 @@ impl World {
         }
         self.pass(RETRY_LONGEST + CALL_LONGEST).await?;
         self.delivered()
-    }
-
-    /// A chain that halted is resumed: once for what was broken before, once for the reorg that is seen then.
-    async fn mend(&mut self, chain: usize, revert_settled: bool) -> Result<(), String> {
-        for _ in 0..2 {
-            let halt = self.oracle().chains[chain].mirror.halt.clone();
-            let Some(halt) = halt else { return Ok(()) };
-            let accept_reorg = matches!(halt.reason, HaltReason::TooDeep { .. });
-            self.resume(chain, Resume { accept_reorg, revert_settled }, false).await?;
-            self.pass(2).await?;
-        }
-        Ok(())
     }
 
     fn followed(&self) -> Result<(), String> {

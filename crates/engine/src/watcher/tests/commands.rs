@@ -74,6 +74,40 @@ async fn an_address_that_left_the_configuration_goes_and_one_added_by_command_st
 }
 
 #[tokio::test]
+async fn a_command_for_an_address_that_the_configuration_has_just_dropped_counts_before_the_node_has_answered() {
+    for running in [true, false] {
+        let desk = Desk::new(1).await;
+        let chain = desk.chain.clone();
+        let mut desk = desk.restart(chain, &["carol"]).await;
+        let add = vec![new_watch("alice")];
+        if running {
+            let (answer, answered) = tokio::sync::oneshot::channel();
+            desk.watcher.carry_out(Command::Add(add, answer)).await.unwrap();
+            assert_eq!(answered.await.unwrap().unwrap(), Height(21));
+        } else {
+            let chain = desk.watcher.rules.chain.clone();
+            offline::add(desk.store.as_ref(), &chain, &add).await.unwrap();
+            desk.watcher = open_watcher(&desk.store, &desk.chain, &["carol"]).await;
+        }
+        desk.chain.mine([Pay::new("t", "alice", 5)]);
+        desk.follow().await;
+        assert_eq!(desk.events().await, [confirmed("t")], "running: {running}");
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_the_configuration_lists_again_goes_with_it() {
+    let desk = Desk::new(1).await;
+    let chain_id = desk.watcher.rules.chain.clone();
+    offline::add(desk.store.as_ref(), &chain_id, &[new_watch("alice")]).await.unwrap();
+    for (watch, watched) in [(&["alice"] as &[&str], true), (&[], false)] {
+        let mut watcher = open_watcher(&desk.store, &desk.chain, watch).await;
+        watcher.tick().await.unwrap();
+        assert_eq!(watcher.state().watch.get(b"alice").is_some(), watched);
+    }
+}
+
+#[tokio::test]
 async fn an_address_is_refused_while_no_height_can_be_promised() {
     let chain = ScriptedChain::new(scripted_profile("desk", 1, 6));
     let directory = TempDir::new().unwrap();

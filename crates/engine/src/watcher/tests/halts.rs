@@ -120,3 +120,21 @@ async fn a_node_that_is_right_again_needs_no_acceptance_and_keeps_the_floor() {
         desk.watcher.commit(set).await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn a_reorg_is_not_accepted_from_a_node_of_another_network_however_much_of_the_chain_it_shares() {
+    let mut desk = too_deep().await;
+    desk.events().await;
+    let before = desk.watcher.state().clone();
+    let right = desk.watcher.rules.chain.clone();
+    desk.chain.change_network(ChainId::new("scripted:other").unwrap());
+    for how in [resume(true, true), resume(true, false), resume(false, false)] {
+        let refused = resumed(&mut desk, how).await.unwrap_err().to_string();
+        assert!(refused.contains("scripted:other"), "{refused}");
+    }
+    assert_eq!(*desk.watcher.state(), before);
+    desk.chain.change_network(right);
+    resumed(&mut desk, resume(true, false)).await.unwrap();
+    desk.follow().await;
+    assert_eq!(desk.events().await, [numbered("reported", 2)]);
+}
