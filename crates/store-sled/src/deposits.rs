@@ -6,6 +6,7 @@ use crate::keys;
 use crate::plan::EventPlan;
 use crate::reader::{Reader, Rows};
 use crate::rows::DepositRow;
+use crate::watch::WatchLists;
 use confirmd_core::{
     Asset, AssetId, Change, ChangeSet, DepositKey, DepositState, Event, KeyDigest, Position, Sequence, StoreError, Timestamp,
     Transfer, WatchEntry,
@@ -25,6 +26,7 @@ struct Story<'a> {
 /// Deposits that a change set touches.
 pub(crate) struct DepositPlan<'a> {
     reader: &'a Reader,
+    lists: &'a WatchLists,
     head: &'a Head,
     set: &'a ChangeSet,
     now: Timestamp,
@@ -35,7 +37,14 @@ pub(crate) struct DepositPlan<'a> {
 }
 
 impl<'a> DepositPlan<'a> {
-    pub(crate) fn new(reader: &'a Reader, head: &'a Head, set: &'a ChangeSet, events: &EventPlan, now: Timestamp) -> Self {
+    pub(crate) fn new(
+        reader: &'a Reader,
+        lists: &'a WatchLists,
+        head: &'a Head,
+        set: &'a ChangeSet,
+        events: &EventPlan,
+        now: Timestamp,
+    ) -> Self {
         let mut stories: HashMap<&DepositKey, Story<'_>> = HashMap::new();
         for (event, _) in &set.events {
             let digest = KeyDigest::of(&set.chain, &event.transfer.key);
@@ -50,7 +59,7 @@ impl<'a> DepositPlan<'a> {
                 _ => tell(change, &mut stories),
             }
         }
-        Self { reader, head, set, now, stories, watched, listed }
+        Self { reader, lists, head, set, now, stories, watched, listed }
     }
 
     pub(crate) fn write(&self, rows: &mut Rows) -> Result<(), StoreError> {
@@ -132,7 +141,7 @@ impl<'a> DepositPlan<'a> {
         if let Some(entry) = self.watched.get(address.bytes()) {
             return Ok(entry.reference.clone());
         }
-        let entry: Option<WatchEntry> = self.reader.get(&keys::watch(self.head.number, address.bytes()))?;
+        let entry = self.lists.get(self.head.number, address.bytes())?;
         Ok(entry.and_then(|entry| entry.reference))
     }
 }

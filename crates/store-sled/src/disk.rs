@@ -8,15 +8,17 @@ use crate::reader::{Reader, Rows};
 use crate::rows::{FORMAT, Meta, Progress};
 use crate::steps::{Step, Steps};
 use crate::store::OpenOptions;
+use crate::watch::{Place, WatchLists};
 use confirmd_core::{Clock, Epoch, StoreError};
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::time::Duration;
 
-/// The open files of a store. Fields drop in order: the database before its lock.
+/// The open files of a store. Fields drop in order: what works in the background, the database, its lock.
 #[derive(Debug)]
 pub(crate) struct Disk {
+    pub(crate) watched: WatchLists,
     pub(crate) reader: Reader,
     pub(crate) meta: Meta,
     pub(crate) progress: Progress,
@@ -55,6 +57,8 @@ impl Disk {
             true => open_existing(&reader, &file, options),
             false => make_new(&reader, &file, &*options.clock),
         })?;
+        let place = Place::new(path, options.watch_log_max, options.threads);
+        let watched = guarded(path, || WatchLists::open(place, &reader))?;
         sync_directory(path)?;
         if !exists {
             // The store is whole. Nobody is answered before that is durable: with the mark it would be begun anew.
@@ -62,11 +66,12 @@ impl Disk {
             std::fs::remove_file(&making).map_err(|error| refused_io("removing", &making, error))?;
             sync_directory(path)?;
         }
-        Ok(Self { reader, meta, progress, file, counter, _lock: lock })
+        Ok(Self { watched, reader, meta, progress, file, counter, _lock: lock })
     }
 
     /// Applies one commit. Not durable before [`Disk::sync`].
     pub(crate) fn apply(&mut self, mut rows: Rows) -> Result<(), StoreError> {
+        self.watched.install(&mut rows)?;
         self.progress.census = self.progress.census.after(&rows, &self.reader)?;
         self.progress.commits = self.progress.commits.saturating_add(1);
         rows.put(keys::progress(), &self.progress)?;
@@ -84,6 +89,7 @@ impl Disk {
         let counted = self.counter.record(self.progress.commits);
         counted.map_err(|error| refused_io("writing", self.counter.path(), error))?;
         steps.reached(Step::Counted);
+        self.watched.sweep();
         Ok(())
     }
 

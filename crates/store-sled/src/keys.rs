@@ -73,8 +73,9 @@ pub(crate) fn held(kind: Kind, chain: ChainNumber, digest: &KeyDigest) -> Key {
     of_chain(kind, chain).then(&digest.0)
 }
 
-pub(crate) fn watch(chain: ChainNumber, address: &[u8]) -> Key {
-    of_chain(Kind::Watch, chain).then(address)
+/// The list of a chain's watched addresses.
+pub(crate) fn watch_list(chain: ChainNumber) -> Key {
+    of_chain(Kind::Watch, chain)
 }
 
 pub(crate) fn asset(chain: ChainNumber, asset: &AssetId) -> Key {

@@ -7,7 +7,7 @@
 //!
 //! What lies in the directory: `db`, `conf`, `blobs` and `snap.*` are sled's; `lock` holds the owner's process id; `commits`
 //! remembers how many commits were synced, so that a tail which the database silently dropped is noticed at the next start
-//! (what it dropped elsewhere is noticed by `census`);
+//! (what it dropped elsewhere is noticed by `census`); `watched.*` are the lists of watched addresses (`watch`);
 //! `making` stands there only while a new store is being made.
 #![warn(missing_docs)]
 
@@ -35,6 +35,7 @@ mod rows;
 mod state;
 mod steps;
 mod store;
+mod watch;
 mod writer;
 
 pub use steps::{Step, Steps, Threads};

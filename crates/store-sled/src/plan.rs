@@ -6,6 +6,7 @@ use crate::lives::LifePlan;
 use crate::reader::{Reader, Rows};
 use crate::record::Kind;
 use crate::rows::{ArchiveRow, EventRow, HeldRow};
+use crate::steps::Step;
 use crate::writer::Core;
 use confirmd_core::{
     Archived, Change, ChangeSet, CommitReceipt, DepositKey, Held, KeyDigest, Orphaned, Pending, Position, Reported, Sequence,
@@ -29,10 +30,14 @@ impl Core {
         let head = self.heads.entry(&set.chain, &mut self.disk.progress.next_chain);
         let mut held = HeldPlan { reader: &reader, chain: head.number, set, events: &events, known: HashMap::new() };
         held.write(&mut rows)?;
-        DepositPlan::new(&reader, head, set, &events, self.clock.now()).write(&mut rows)?;
+        DepositPlan::new(&reader, &self.disk.watched, head, set, &events, self.clock.now()).write(&mut rows)?;
         LifePlan::new(head, set, self.clock.now()).write(self.disk.progress.commits, &mut rows)?;
         events.write(set, &mut rows)?;
         head.take(set, &mut rows)?;
+        let listed = self.disk.watched.take(head.number, &set.changes, &mut rows);
+        if listed.map_err(|error| self.fail(error))? {
+            self.reached(Step::Listed);
+        }
         self.disk.progress.next_position = events.end;
         self.write(rows)?;
         let first_event = (!set.events.is_empty()).then_some(first);
@@ -80,7 +85,7 @@ impl EventPlan {
     }
 }
 
-/// Pending, reported, orphaned and archived deposits, and watched addresses.
+/// Pending, reported, orphaned and archived deposits.
 struct HeldPlan<'a> {
     reader: &'a Reader,
     chain: ChainNumber,
@@ -102,8 +107,6 @@ impl HeldPlan<'_> {
                 Change::OrphanedPut(orphaned) => self.put(Kind::Orphaned, orphaned, orphaned.last_sequence, rows)?,
                 Change::OrphanedDropped(key) => self.drop(Kind::Orphaned, key, rows),
                 Change::Archived(key, archived) => self.archive(key, *archived, rows)?,
-                Change::WatchPut(entry) => rows.put(keys::watch(self.chain, entry.address.bytes()), entry)?,
-                Change::WatchForgotten(bytes) => rows.remove(keys::watch(self.chain, bytes)),
                 _ => {}
             }
         }

@@ -113,7 +113,7 @@ impl Kind {
             Self::Pending => "a pending deposit",
             Self::Reported => "a reported deposit",
             Self::Orphaned => "an orphaned deposit",
-            Self::Watch => "a watched address",
+            Self::Watch => "a list of watched addresses",
             Self::Asset => "a listed asset",
             Self::Archive => "a settled key",
             Self::Event => "an event",

@@ -9,8 +9,8 @@ use confirmd_core::{
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// The format of the store as a whole. 2: with a census.
-pub(crate) const FORMAT: u32 = 2;
+/// The format of the store as a whole. 2: with a census. 3: watched addresses in files of their own.
+pub(crate) const FORMAT: u32 = 3;
 
 /// The store's own record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +52,33 @@ pub(crate) struct HeadRow {
     pub(crate) marks: Vec<(FinalityTag, Height)>,
     /// JSON, since its enum names its kind within itself.
     pub(crate) halt: Option<String>,
+}
+
+/// The files of a chain's watched addresses, and what they must be.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct WatchListRow {
+    pub(crate) next_file: u64,
+    /// Oldest first.
+    pub(crate) segments: Vec<WatchSegmentRow>,
+    pub(crate) log: Option<WatchLogRow>,
+}
+
+/// A segment: its index, which has this checksum, begins at `index_at` and ends the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct WatchSegmentRow {
+    pub(crate) file: u64,
+    pub(crate) records: u64,
+    pub(crate) index_at: u64,
+    pub(crate) bytes: u64,
+    pub(crate) sum: u32,
+}
+
+/// As much of a log as was committed, and the checksum over it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct WatchLogRow {
+    pub(crate) file: u64,
+    pub(crate) bytes: u64,
+    pub(crate) sum: u32,
 }
 
 /// A pending, reported or orphaned deposit, with the position of its key's last event.

@@ -93,19 +93,13 @@ impl Core {
         state.pending = held(reader, Kind::Pending, head.number)?;
         state.reported = held(reader, Kind::Reported, head.number)?;
         state.orphaned = held(reader, Kind::Orphaned, head.number)?;
-        for entry in reader.scan::<WatchEntry>(&keys::of_chain(Kind::Watch, head.number)) {
-            state.watch.put_address(entry?.1);
-        }
+        self.disk.watched.load(head.number, &mut state.watch)?;
         Ok(Some(state))
     }
 
     fn watched(&self, chain: &ChainId, after: Option<&[u8]>, limit: usize) -> Result<Vec<WatchEntry>, StoreError> {
         let Some(head) = self.heads.get(chain) else { return Ok(Vec::new()) };
-        let from = keys::watch(head.number, after.unwrap_or_default());
-        let to = keys::of_chain(Kind::Watch, head.number.saturating_add(1));
-        let entries = self.disk.reader.range::<WatchEntry>(&from, &to).map(|row| row.map(|(_, entry)| entry));
-        let is_after = |entry: &WatchEntry| after.is_none_or(|after| entry.address.bytes() > after);
-        entries.filter(|entry| entry.as_ref().map_or(true, is_after)).take(limit).collect()
+        self.disk.watched.page(head.number, after, limit)
     }
 }
 

@@ -17,6 +17,8 @@ pub enum Threads {
 /// How far a commit has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
+    /// Watched addresses that the commit changes are on the disk; the database does not know of them.
+    Listed,
     /// The database has the batch; nothing is on its way to the disk yet.
     Applied,
     /// The database has handed everything to the system.

@@ -22,6 +22,8 @@ pub struct OpenOptions {
     pub restored: bool,
     /// Memory for the database's cache, in bytes. The process may use some 2.3 times of it, plus some 50 bytes per settled key.
     pub cache_bytes: u64,
+    /// Watched addresses in a chain's log before a sorted segment is made of them, each some 200 bytes of memory.
+    pub watch_log_max: usize,
     /// Where the time comes from.
     pub clock: Arc<dyn Clock>,
     /// Whose threads do the work.
@@ -36,6 +38,7 @@ impl Default for OpenOptions {
             init: false,
             restored: false,
             cache_bytes: 128 << 20,
+            watch_log_max: 1 << 16,
             clock: Arc::new(SystemClock),
             threads: Threads::Own,
             steps: Steps::default(),

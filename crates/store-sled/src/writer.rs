@@ -78,6 +78,18 @@ impl Core {
         applied
     }
 
+    /// Tells of a step.
+    pub(crate) fn reached(&self, step: Step) {
+        self.steps.reached(step);
+    }
+
+    /// Something was half written: the store can't be used any more.
+    pub(crate) fn fail(&mut self, error: StoreError) -> StoreError {
+        let text = with_causes(&error);
+        self.failure = Some(text.clone().into());
+        unknown_by("a commit could not be written", text)
+    }
+
     /// Ends the thread once everybody of this group is answered.
     pub(crate) fn close(&mut self) {
         self.closing = true;

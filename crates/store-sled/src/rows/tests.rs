@@ -15,7 +15,7 @@ fn samples() -> String {
         ..transfer(3, 9)
     };
     let event = Some(Position(4));
-    line("meta", seal(&[0], &Meta { format: 2, epoch: Epoch(7), instance: [9; 16], created_at: Timestamp(7000) }).unwrap());
+    line("meta", seal(&[0], &Meta { format: 3, epoch: Epoch(7), instance: [9; 16], created_at: Timestamp(7000) }).unwrap());
     line("progress", seal(&[0], &Progress::new(Epoch(7))).unwrap());
     let halt = Halt { reason: HaltReason::BrokenContract { detail: "S7".into() }, at: Timestamp(1) };
     let head = HeadRow {
@@ -35,7 +35,9 @@ fn samples() -> String {
     line("reported", seal(&[0], &HeldRow { deposit: reported, event }).unwrap());
     let orphaned = Orphaned { transfer: transfer.clone(), last_sequence: Sequence(2) };
     line("orphaned", seal(&[0], &HeldRow { deposit: orphaned, event: None }).unwrap());
-    line("watch", seal(&[0], &watch(3)).unwrap());
+    let segment = WatchSegmentRow { file: 1, records: 2, index_at: 300, bytes: 400, sum: 5 };
+    let list = WatchListRow { next_file: 3, segments: vec![segment], log: Some(WatchLogRow { file: 2, bytes: 300, sum: 9 }) };
+    line("watch_list", seal(&[0], &list).unwrap());
     line("asset", seal(&[0], &listed()).unwrap());
     let archived = Archived { height: Height(9), sequence: Sequence(3) };
     line("archive", seal(&[0], &ArchiveRow { chain: 1, archived, event }).unwrap());

@@ -315,10 +315,12 @@ fn change(
 /// Some files, but not all, as they were before. All of them would be an old copy, which nothing can tell from a state.
 fn swap(path: &Path, older: &Path, chance: &mut Chance) -> std::io::Result<(&'static str, String)> {
     let kind = "files are swapped with older ones";
-    let snapshots = |names: Vec<String>| names.into_iter().filter(|name| name.starts_with("snap.")).collect::<Vec<_>>();
-    let parts = ["db", "conf", "commits", "snap"];
+    let named = |names: Vec<String>, part: &str| {
+        names.into_iter().filter(|name| name.starts_with(&format!("{part}."))).collect::<Vec<_>>()
+    };
+    let parts = ["db", "conf", "commits", "snap", "watched"];
     let chosen: Vec<_> = loop {
-        let mask = chance.below(15) + 1;
+        let mask = chance.below(31) + 1;
         let chosen: Vec<_> = parts.iter().enumerate().filter(|(n, _)| mask >> n & 1 == 1).map(|(_, part)| *part).collect();
         // `conf` never changes, and the counter and the database make a state whatever the snapshot says.
         if !(chosen.contains(&"db") && chosen.contains(&"commits")) {
@@ -326,11 +328,11 @@ fn swap(path: &Path, older: &Path, chance: &mut Chance) -> std::io::Result<(&'st
         }
     };
     for part in &chosen {
-        if *part == "snap" {
-            for name in snapshots(files(path)?) {
+        if *part == "snap" || *part == "watched" {
+            for name in named(files(path)?, part) {
                 std::fs::remove_file(path.join(name))?;
             }
-            for name in snapshots(files(older)?) {
+            for name in named(files(older)?, part) {
                 std::fs::copy(older.join(&name), path.join(&name))?;
             }
         } else {

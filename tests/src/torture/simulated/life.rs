@@ -17,6 +17,7 @@ use confirmd_store_sled::{OpenOptions, Steps, Threads};
 
 use super::payment::{ACCOUNTS, COIN_ADDRESSES, TOKEN};
 use super::plan::Plan;
+use super::shelf::Shelf;
 use super::wire::Wires;
 use super::world::{RECEIVERS, SECRET, World, node_host};
 
@@ -53,7 +54,9 @@ fn webhook(context: SinkContext, table: toml::Table) -> Result<Arc<dyn Sink>, Co
 }
 
 fn file(_: SinkContext, table: toml::Table) -> Result<Arc<dyn Sink>, ConfigError> {
-    Ok(Arc::new(FileSink::new(&parse_table(table)?)?.in_place()))
+    let Wires { world, life } = present()?;
+    let file = FileSink::new(&parse_table(table)?)?.in_place();
+    Ok(Arc::new(Shelf { file, world, life }))
 }
 
 /// The shipped kinds, over this run's wires.
@@ -87,6 +90,7 @@ pub(super) async fn start(world: &Arc<World>, plan: &Plan) -> Result<Embedded> {
         init: true,
         restored: false,
         cache_bytes: CACHE_BYTES,
+        watch_log_max: 2,
         clock: world.clock.clone(),
         threads: Threads::Callers,
         steps,

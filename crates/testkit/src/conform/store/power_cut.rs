@@ -88,6 +88,7 @@ fn nth(world: &mut World, n: u64) -> ChangeSet {
     match n {
         n if n % 50 == 0 => world.archive_all(&chain),
         n if n % 23 == 0 => world.confirm_new(&chain, 80, n),
+        n if n % 5 == 0 => world.watch_some(&chain, n),
         n => world.change_set(&mut Dice::new(u32::try_from(n).unwrap_or(0))),
     }
 }

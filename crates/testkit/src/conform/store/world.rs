@@ -72,6 +72,16 @@ impl World {
         set
     }
 
+    /// A change set that adds, replaces, removes and forgets some addresses of a chain.
+    pub(super) fn watch_some(&self, chain: &ChainId, number: u64) -> ChangeSet {
+        let mut set = ChangeSet::new(chain.clone(), self.version(chain));
+        let added = (number..number + 4).map(|n| Change::WatchPut(sample::watch(n, WatchState::Watching)));
+        set.changes.extend(added);
+        set.changes.push(Change::WatchPut(sample::watch(number / 2, WatchState::Removed)));
+        set.changes.push(Change::WatchForgotten(sample::address(number / 3).bytes().into()));
+        set
+    }
+
     /// A change set that takes every reported deposit of a chain back: as many events.
     pub(super) fn revert_all(&self, chain: &ChainId) -> ChangeSet {
         let mut set = ChangeSet::new(chain.clone(), self.version(chain));

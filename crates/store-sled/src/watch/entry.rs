@@ -1,0 +1,59 @@
+//! What is written of a watched address beside its bytes, which are its key.
+
+use confirmd_core::{Address, Height, WatchEntry, WatchOrigin, WatchState};
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+struct Row<'a> {
+    spelling: &'a str,
+    reference: Option<&'a str>,
+    from: Height,
+    origin: WatchOrigin,
+    state: WatchState,
+}
+
+/// Never empty.
+pub(super) fn encode(entry: &WatchEntry) -> Vec<u8> {
+    let WatchEntry { address, reference, from, origin, state } = entry;
+    let row = Row {
+        spelling: address.as_str(),
+        reference: reference.as_deref(),
+        from: *from,
+        origin: *origin,
+        state: *state,
+    };
+    postcard::to_stdvec(&row).expect("invariant: plain data is always encoded")
+}
+
+/// `None` if it is not what was written.
+pub(super) fn decode(key: &[u8], value: &[u8]) -> Option<WatchEntry> {
+    let (row, rest) = postcard::take_from_bytes::<Row<'_>>(value).ok()?;
+    rest.is_empty().then(|| WatchEntry {
+        address: Address::new(key, row.spelling),
+        reference: row.reference.map(Into::into),
+        from: row.from,
+        origin: row.origin,
+        state: row.state,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn t8_the_bytes_of_a_watched_address_are_pinned() {
+        let entry = WatchEntry {
+            address: Address::new([1, 2], "0xA"),
+            reference: Some("c-1".into()),
+            from: Height(300),
+            origin: WatchOrigin::Command,
+            state: WatchState::Removed,
+        };
+        let encoded = encode(&entry);
+        assert_eq!(const_hex::encode(&encoded), "033078410103632d31ac020101");
+        assert_eq!(decode(&[1, 2], &encoded), Some(entry));
+        assert_eq!(decode(&[1, 2], &[encoded.as_slice(), &[0]].concat()), None);
+    }
+}
