@@ -13,6 +13,10 @@ pub enum Needs {
     Litecoind,
     /// Bitcoin Knots, a full bitcoind.
     Knots,
+    /// Prometheus' checker of rules and metrics.
+    Promtool,
+    /// systemd's checker of units.
+    SystemdAnalyze,
     /// The PostgreSQL server.
     Postgres,
     /// Recorded blocks of real networks: the folder named by `CONFIRMD_REAL_DATA`.
@@ -26,6 +30,11 @@ impl Needs {
             Self::Anvil => Some(nodes_folder().join("bin/anvil")),
             Self::Knots => Some(nodes_folder().join("bin/bitcoind")),
             Self::Litecoind => on_path("litecoind"),
+            Self::Promtool => {
+                let installed = workspace_root().join(".tools/venv/bin/promtool");
+                on_path("promtool").or(Some(installed))
+            }
+            Self::SystemdAnalyze => on_path("systemd-analyze"),
             Self::Postgres => crate::postgres::find_bin(),
             Self::RealData => Some(match std::env::var_os("CONFIRMD_REAL_DATA") {
                 Some(folder) => PathBuf::from(folder),
@@ -41,6 +50,8 @@ impl Needs {
             Self::Anvil => "anvil not installed: run tests/nodes/install",
             Self::Litecoind => "litecoind not installed: run tests/nodes/install",
             Self::Knots => "knots not installed: run tests/nodes/install",
+            Self::Promtool => "promtool not installed: run tests/tools/install",
+            Self::SystemdAnalyze => "systemd-analyze not installed: this is no machine with systemd",
             Self::Postgres => "postgres not installed: run tests/postgres/install",
             Self::RealData => "no real blocks: set CONFIRMD_REAL_DATA",
         }

@@ -9,6 +9,7 @@ use super::customer::SECRET_ENV;
 pub struct Config {
     chains: Vec<ChainSection>,
     sinks: Vec<SinkSection>,
+    tail: String,
 }
 
 impl Config {
@@ -29,6 +30,12 @@ impl Config {
         self
     }
 
+    /// Adds sections as they are written.
+    pub fn text(mut self, sections: &str) -> Self {
+        self.tail.push_str(sections);
+        self
+    }
+
     /// The text of `confirmd.toml`: the state lies in `state` within `folder`; the API takes any free port.
     pub fn render(&self, folder: &Path) -> String {
         let state = folder.join("state");
@@ -45,6 +52,7 @@ impl Config {
         for SinkSection { name, lines } in &self.sinks {
             text.push_str(&format!("\n[sinks.{name}]\n{}\n", lines.join("\n")));
         }
+        text.push_str(&self.tail);
         text
     }
 }

@@ -88,7 +88,7 @@ fn key(fact: &Fact) -> DepositKey {
         Subject::Chain(_, id) => id.as_str(),
         Subject::Consumer(name) => name.as_str(),
     };
-    let text = format!("{}/{subject}/{}/{}", fact.kind.as_str(), fact.at.0, fact.mark);
+    let text = format!("{}/{subject}/{}", fact.kind.as_str(), fact.at.0);
     DepositKey { tx_id: TxId::new(text).expect("invariant: at most 128 printable characters"), output_index: 0 }
 }
 
@@ -99,7 +99,7 @@ fn chain() -> ChainId {
 impl Fact {
     /// The same for the same fact, also after a restart.
     pub(super) fn id(&self, epoch: Epoch) -> EventId {
-        EventId::derive(&chain(), &key(self), epoch, Sequence(1))
+        EventId::derive(&chain(), &key(self), epoch, Sequence(self.mark))
     }
 
     /// What is sent: made once, then kept.
