@@ -4,10 +4,11 @@ use crate::{
     AssetId, BlockRef, ChainId, ChainName, DepositKey, Event, FinalityTag, Halt, Height, ListedAsset, Orphaned, Pending,
     Position, Reported, StateVersion, WatchEntry, deposit::Archived,
 };
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// One step of a change set; applied in order.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change {
     /// The operator's name for the chain, kept for people who read the state without a configuration.
     Named(ChainName),

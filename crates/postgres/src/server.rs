@@ -7,9 +7,14 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_postgres::config::{Host, SslMode};
-use tokio_postgres::{Client, Config, Error, NoTls};
+use tokio_postgres::{AsyncMessage, Client, Config, Error, NoTls};
+
+/// Notifications that wait to be read.
+const NOTIFICATIONS_MAX: usize = 1_000;
 
 /// What names a server. The keys of a configuration that stand for it are its user's.
 #[derive(Debug, Clone)]
@@ -128,6 +133,21 @@ impl Server {
         Ok(connection)
     }
 
+    /// The same, with what the server notifies it of, as far as that is listened to: the payloads. The oldest are kept, up to 1,000;
+    /// the end of the connection is the end of the channel.
+    pub async fn connect_listening(&self) -> Result<(Connection, mpsc::Receiver<String>), Error> {
+        let (said, heard) = mpsc::channel(NOTIFICATIONS_MAX);
+        let connection = if self.config.get_ssl_mode() == SslMode::Disable {
+            let (client, driver) = self.config.connect(NoTls).await?;
+            Connection { client, driver: tokio::spawn(hear(driver, said)) }
+        } else {
+            let (client, driver) = self.config.connect(self.tls.clone()).await?;
+            Connection { client, driver: tokio::spawn(hear(driver, said)) }
+        };
+        connection.batch_execute(&self.setup).await?;
+        Ok((connection, heard))
+    }
+
     /// What happened, without any secret: a server may repeat what it was sent.
     pub fn describe(&self, error: &Error) -> String {
         self.redact(Trouble::describe(error))
@@ -139,6 +159,20 @@ impl Server {
             .iter()
             .filter(|secret| !secret.expose().is_empty())
             .fold(text, |text, secret| text.replace(secret.expose(), "…"))
+    }
+}
+
+/// Drives a connection and passes on what it is notified of.
+async fn hear<S, T>(mut driver: tokio_postgres::Connection<S, T>, said: mpsc::Sender<String>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    while let Some(Ok(message)) = std::future::poll_fn(|context| driver.poll_message(context)).await {
+        if let AsyncMessage::Notification(notification) = message {
+            // A full channel is news enough.
+            let _ = said.try_send(notification.payload().to_owned());
+        }
     }
 }
 
