@@ -107,7 +107,9 @@ impl Postgres {
     fn spawn(&self) -> Result<Process> {
         let mut command = as_server_user(&bin()?.join("postgres"))?;
         command.arg("-D").arg(self.dir.path().join("data")).args(["-p", &self.port().to_string()]);
-        for setting in ["listen_addresses=127.0.0.1", "unix_socket_directories=", "shared_buffers=16MB", "max_connections=30"] {
+        // Memory of killed servers would stay for ever in /dev/shm; mapped files go with the folder.
+        let memory = ["shared_buffers=16MB", "dynamic_shared_memory_type=mmap"];
+        for setting in ["listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=30"].iter().chain(&memory) {
             command.args(["-c", setting]);
         }
         for setting in &self.settings {
