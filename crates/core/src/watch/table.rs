@@ -95,13 +95,14 @@ impl Table {
 fn append(chunks: &mut Vec<Vec<u8>>, memory: &[u8]) -> u32 {
     let fits = chunks.last().is_some_and(|chunk| chunk.len() + memory.len() <= CHUNK_BYTES);
     if !fits {
-        chunks.push(Vec::with_capacity(CHUNK_BYTES.max(memory.len())));
+        chunks.push(Vec::with_capacity(CHUNK_BYTES.max(memory.len().next_multiple_of(GRAIN))));
     }
     let index = chunks.len() - 1;
     let chunk = chunks.last_mut().expect("invariant: one was pushed");
     let within = chunk.len();
     chunk.extend_from_slice(memory);
-    chunk.resize(chunk.len().next_multiple_of(GRAIN).min(chunk.capacity()), 0);
+    // Whatever the capacity: a copy of a table has less, and the next record must begin at a grain all the same.
+    chunk.resize(chunk.len().next_multiple_of(GRAIN), 0);
     u32::try_from(index * (CHUNK_BYTES / GRAIN) + within / GRAIN).expect("invariant: watched addresses fit 16 GiB")
 }
 
@@ -161,6 +162,20 @@ mod tests {
             let mut all: Vec<_> = table.iter().collect();
             all.sort_by(|a, b| a.address.cmp(&b.address));
             prop_assert_eq!(all, map.into_values().collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_copy_takes_more_addresses_and_finds_them() {
+        for length in 0..40 {
+            let mut table = Table::default();
+            table.put(&entry(0, ""));
+            let mut copy = table.clone();
+            for number in 1..40 {
+                copy.put(&entry(number, &"r".repeat(length)));
+            }
+            let found = (0..40).filter(|number: &u16| copy.contains(&number.to_be_bytes())).count();
+            assert_eq!(found, 40, "references of {length} bytes");
         }
     }
 
