@@ -1,6 +1,6 @@
 //! Where our trail and the source's best chain part. Generic: reads only `header_at`, knows no payments, writes nothing.
 
-use confirmd_core::{BlockHeader, BlockRef, ChainSource, SourceError, Trail};
+use confirmd_core::{BlockHeader, BlockRef, ChainSource, Height, SourceError, Trail};
 
 /// What a walk found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +26,9 @@ pub enum Walk {
 /// Heights looked at above our tip when a slot that we recorded is empty now: a later header proves whether it was left out.
 const PROBES_ABOVE_TIP: u64 = 8;
 
+/// Heights looked at below what an ancestor is searched in, for a block that a header links to past empty slots.
+const PROBES_MAX: usize = 8;
+
 /// Finds the common ancestor of a trail and a source.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReorgWalker;
@@ -43,7 +46,7 @@ impl ReorgWalker {
     /// of a chain without empty slots. Errors are the source's; a source that contradicts itself gives `Orphaned`.
     pub async fn walk(self, source: &dyn ChainSource, trail: &Trail) -> Result<Walk, SourceError> {
         let Some(tip) = trail.tip() else { return Ok(Walk::OnBestChain) };
-        let mut lowest_other = match ask(source, &tip).await? {
+        let lowest_other = match ask(source, &tip).await? {
             Answer::Same => return Ok(Walk::OnBestChain),
             Answer::Other(header) => Some(header),
             Answer::Nothing => None,
@@ -60,23 +63,58 @@ impl ReorgWalker {
                 _ => return Ok(Walk::Behind),
             }
         }
-        let mut skipped_below_other = false;
-        for block in trail.newest_first().skip(1).take_while(|block| block.height >= trail.dense_from()) {
-            match ask(source, &block).await? {
-                Answer::Same => return judge(source, trail, &tip, block, lowest_other, skipped_below_other).await,
-                Answer::Other(header) => {
-                    lowest_other = Some(header);
-                    skipped_below_other = false;
-                }
-                Answer::Nothing => skipped_below_other = lowest_other.is_some(),
-            }
-        }
-        match lowest_other {
-            Some(header) if !skipped_below_other => Ok(Walk::TooDeep { seen: header.block }),
-            Some(_) => Err(contradiction("it has other blocks above an empty height at the end of our trail")),
-            None => Ok(Walk::Behind),
+        search(source, trail, &tip, lowest_other, 1).await
+    }
+
+    /// The same when nothing is known of our tip's height but the first header above it: what lies above the ancestor was left
+    /// out if that header links past it.
+    pub async fn walk_below(self, source: &dyn ChainSource, trail: &Trail, above: BlockHeader) -> Result<Walk, SourceError> {
+        let Some(tip) = trail.tip() else { return Ok(Walk::OnBestChain) };
+        match search(source, trail, &tip, Some(above), 0).await? {
+            Walk::Forked { orphaned, .. } if orphaned.is_empty() => Ok(Walk::OnBestChain),
+            found => Ok(found),
         }
     }
+}
+
+/// From our `skipped`-th newest block downwards. `lowest_other` is the source's lowest header known to be none of ours.
+async fn search(
+    source: &dyn ChainSource,
+    trail: &Trail,
+    tip: &BlockRef,
+    mut lowest_other: Option<BlockHeader>,
+    skipped: usize,
+) -> Result<Walk, SourceError> {
+    // Between that header and the height looked at there was none.
+    let mut skipped_below_other = skipped == 0;
+    for block in trail.newest_first().skip(skipped).take_while(|block| block.height >= trail.dense_from()) {
+        match ask(source, &block).await? {
+            Answer::Same => return judge(source, trail, tip, block, lowest_other, skipped_below_other).await,
+            Answer::Other(header) => {
+                lowest_other = Some(header);
+                skipped_below_other = false;
+            }
+            Answer::Nothing => skipped_below_other = lowest_other.is_some(),
+        }
+    }
+    match lowest_other {
+        Some(header) if skipped_below_other && !links_below(source, trail, &header).await? => {
+            Err(contradiction("it has other blocks above an empty height at the end of our trail"))
+        }
+        Some(header) => Ok(Walk::TooDeep { seen: header.block }),
+        None => Ok(Walk::Behind),
+    }
+}
+
+/// Whether a header's parent lies below everything that an ancestor is searched in.
+async fn links_below(source: &dyn ChainSource, trail: &Trail, header: &BlockHeader) -> Result<bool, SourceError> {
+    let below = trail.dense_from();
+    for height in (0..below.0).rev().take(PROBES_MAX) {
+        if let Some(found) = source.header_at(Height(height)).await? {
+            return Ok(found.block.hash == header.parent);
+        }
+    }
+    Ok(false)
 }
 
 async fn ask(source: &dyn ChainSource, block: &BlockRef) -> Result<Answer, SourceError> {

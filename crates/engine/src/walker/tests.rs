@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use super::*;
-use confirmd_core::{ChainState, Change, ChangeSet, Height, StateVersion};
+use confirmd_core::{ChainState, Change, ChangeSet, StateVersion};
 use confirmd_testkit::{ScriptedChain, scripted_profile};
 
 /// A trail over the scripted chain's last blocks: dense from `floor` on.
@@ -118,6 +118,17 @@ async fn c01_a_slot_that_is_empty_now_is_orphaned_only_when_a_later_header_links
     let walk = ReorgWalker.walk(&chain, &trail).await.unwrap();
     let Walk::Forked { ancestor, orphaned } = walk else { panic!("{walk:?}") };
     assert_eq!((ancestor.height, orphaned.len()), (Height(19), 1));
+}
+
+#[tokio::test]
+async fn g10_a_fork_below_the_trail_is_too_deep_though_its_height_at_the_end_of_the_trail_is_empty() {
+    let chain = chain(20);
+    let trail = trail(&chain, 10).await;
+    chain.fork(12);
+    chain.mine_empty(1);
+    chain.skip_slot();
+    chain.mine_empty(13);
+    assert!(matches!(ReorgWalker.walk(&chain, &trail).await.unwrap(), Walk::TooDeep { seen } if seen.height == Height(11)));
 }
 
 #[tokio::test]

@@ -1,10 +1,14 @@
 //! Commands to a running watcher. They are carried out between ticks, by the chain's only writer.
 
 use super::resume::{Resume, ResumeReport};
+use super::share::is_conflict;
 use super::{ChainStatus, LastReorg, WatchError, Watcher, desired};
 use confirmd_core::{Address, ChainState, Change, ChangeSet, Height, WatchOrigin, WatchState};
 use std::sync::Arc;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
+
+/// Another instance may be faster; the command is then planned anew, so often.
+const TRIES: u32 = 10;
 
 /// An address to watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,63 +111,94 @@ pub(super) fn removals(state: &ChainState, addresses: &[Address]) -> (Vec<Change
 impl Watcher {
     /// Carries a command out. An `Err` is a store failure, on which the watcher must stop; the caller is told either way.
     pub(super) async fn carry_out(&mut self, command: Command) -> Result<(), WatchError> {
+        // What another instance committed is part of what the command is about.
+        self.is_stale();
+        self.follow().await?;
         match command {
             Command::Add(addresses, answer) => {
-                let mut set = ChangeSet::new(self.rules.chain.clone(), self.state.version);
-                let planned = addition(&self.state, &mut set, &addresses);
-                self.commit_and_answer(planned, set, answer).await
+                let planned = self.planned(|state, set| addition(state, set, &addresses)).await;
+                self.answer(planned, answer)
             }
             Command::Remove(addresses, answer) => {
-                let mut set = ChangeSet::new(self.rules.chain.clone(), self.state.version);
-                let (changes, count) = removals(&self.state, &addresses);
-                set.changes = changes;
-                self.commit_and_answer(Ok(count), set, answer).await
+                let planned = self.planned(|state, set| {
+                    let (changes, count) = removals(state, &addresses);
+                    set.changes = changes;
+                    Ok(count)
+                });
+                let planned = planned.await;
+                self.answer(planned, answer)
             }
             Command::Preview(how, answer) => {
                 let _ = answer.send(self.plan_resume(how).await.map(|(report, _)| report));
                 Ok(())
             }
-            Command::Resume(how, answer) => match self.plan_resume(how).await {
-                Ok((report, set)) => {
-                    self.identified = None;
-                    self.refold = true;
-                    let accepted = report.ancestor.clone().map(|ancestor| LastReorg {
-                        orphaned: u64::try_from(self.state.trail.above(ancestor.height).count()).unwrap_or(u64::MAX),
-                        ancestor,
-                        reverted: u64::try_from(set.events.len()).unwrap_or(u64::MAX),
-                        at: self.deps.clock.now(),
-                    });
-                    self.commit_and_answer(Ok(report), set, answer).await?;
-                    if let Some(accepted) = accepted {
-                        self.publish(|status| status.last_reorg = Some(accepted));
-                    }
-                    Ok(())
-                }
-                Err(error) => {
-                    let _ = answer.send(Err(error));
-                    Ok(())
-                }
-            },
+            Command::Resume(how, answer) => {
+                let resumed = self.resume(how).await;
+                self.answer(resumed, answer)
+            }
         }
     }
 
-    async fn commit_and_answer<T>(
+    /// Plans a change and commits it; anew, where another instance was faster. The outer error is the store's.
+    async fn planned<T>(
         &mut self,
-        planned: Result<T, WatchError>,
-        set: ChangeSet,
+        plan: impl Fn(&ChainState, &mut ChangeSet) -> Result<T, WatchError>,
+    ) -> Result<Result<T, WatchError>, WatchError> {
+        for last in (0..TRIES).map(|tried| tried + 1 == TRIES) {
+            let mut set = ChangeSet::new(self.rules.chain.clone(), self.state.version);
+            let value = match plan(&self.state, &mut set) {
+                Ok(value) => value,
+                Err(refused) => return Ok(Err(refused)),
+            };
+            match self.commit(set).await {
+                Err(error) if is_conflict(&error) && !last => self.catch_up().await?,
+                done => return done.map(|()| Ok(value)),
+            }
+        }
+        Err(WatchError::Stopped)
+    }
+
+    async fn resume(&mut self, how: Resume) -> Result<Result<ResumeReport, WatchError>, WatchError> {
+        for last in (0..TRIES).map(|tried| tried + 1 == TRIES) {
+            let (report, set) = match self.plan_resume(how).await {
+                Ok(planned) => planned,
+                Err(refused) => return Ok(Err(refused)),
+            };
+            self.identified = None;
+            self.refold = true;
+            let accepted = report.ancestor.clone().map(|ancestor| LastReorg {
+                orphaned: u64::try_from(self.state.trail.above(ancestor.height).count()).unwrap_or(u64::MAX),
+                ancestor,
+                reverted: u64::try_from(set.events.len()).unwrap_or(u64::MAX),
+                at: self.deps.clock.now(),
+            });
+            match self.commit(set).await {
+                Err(error) if is_conflict(&error) && !last => self.catch_up().await?,
+                Err(error) => return Err(error),
+                Ok(()) => {
+                    if let Some(accepted) = accepted {
+                        self.publish(|status| status.last_reorg = Some(accepted));
+                    }
+                    return Ok(Ok(report));
+                }
+            }
+        }
+        Err(WatchError::Stopped)
+    }
+
+    fn answer<T>(
+        &self,
+        outcome: Result<Result<T, WatchError>, WatchError>,
         answer: oneshot::Sender<Result<T, WatchError>>,
     ) -> Result<(), WatchError> {
-        let outcome = match planned {
-            Ok(value) => self.commit(set).await.map(|()| value),
-            Err(refused) => {
-                let _ = answer.send(Err(refused));
-                return Ok(());
-            }
-        };
         match outcome {
-            Ok(value) => {
-                let _ = answer.send(Ok(value));
+            Ok(Ok(value)) => {
                 self.publish(|_| {});
+                let _ = answer.send(Ok(value));
+                Ok(())
+            }
+            Ok(Err(refused)) => {
+                let _ = answer.send(Err(refused));
                 Ok(())
             }
             Err(error) => {

@@ -7,6 +7,7 @@ pub mod offline;
 mod read;
 mod resume;
 mod run;
+mod share;
 mod span;
 mod status;
 mod take_over;
@@ -21,6 +22,7 @@ pub use take_over::{TakenOver, take_over};
 use crate::{DueIndex, Rules};
 use command::Command;
 use confirmd_core::{ChainSource, ChainState, Change, ChangeSet, Clock, EventKind, StateStore, Timestamp};
+use share::Shared;
 use std::sync::Arc;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
@@ -61,6 +63,8 @@ pub struct Watcher {
     /// Taken by `run`.
     commands: Option<mpsc::Receiver<Command>>,
     handle: WatcherHandle,
+    /// Other instances decide on the same state.
+    shared: Option<Shared>,
 }
 
 /// Blocks wanted in the first span; grows while few deposits are found.
@@ -103,6 +107,7 @@ impl Watcher {
             status,
             commands: Some(commands),
             handle,
+            shared: None,
             deps,
         })
     }
@@ -124,7 +129,14 @@ impl Watcher {
             return Ok(());
         }
         self.deps.store.commit(set.clone()).await?;
-        self.state.apply(&set);
+        self.apply(&set);
+        self.announce(&set);
+        Ok(())
+    }
+
+    /// Takes a committed change set over in memory.
+    fn apply(&mut self, set: &ChangeSet) {
+        self.state.apply(set);
         if set.changes.iter().any(|change| matches!(change, Change::AssetPut(_))) {
             self.due = DueIndex::of(&self.state);
             self.refold = true;
@@ -132,8 +144,6 @@ impl Watcher {
             set.changes.iter().for_each(|change| self.due.apply(change, &self.state.watch));
         }
         debug_assert_eq!(self.due, DueIndex::of(&self.state), "the due index follows the state");
-        self.announce(&set);
-        Ok(())
     }
 
     /// One line a fact, and a wake-up for the pumps.

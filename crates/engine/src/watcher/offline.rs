@@ -3,11 +3,25 @@
 use super::WatchError;
 use super::command::{NewWatch, addition, removals};
 use super::resume::{Resume, ResumeReport, plan};
+use super::share::is_conflict;
 use crate::Rules;
 use confirmd_core::{Address, ChainId, ChainSource, ChainState, ChangeSet, Clock, Height, StateStore};
 
+/// A shared store may move on under a command, which is then planned anew; so often.
+const TRIES: u32 = 10;
+
 /// Watches addresses. The first height from which all of them are covered.
 pub async fn add(store: &dyn StateStore, chain: &ChainId, addresses: &[NewWatch]) -> Result<Height, WatchError> {
+    for _ in 1..TRIES {
+        match add_once(store, chain, addresses).await {
+            Err(error) if is_conflict(&error) => {}
+            done => return done,
+        }
+    }
+    add_once(store, chain, addresses).await
+}
+
+async fn add_once(store: &dyn StateStore, chain: &ChainId, addresses: &[NewWatch]) -> Result<Height, WatchError> {
     let state = load(store, chain).await?;
     let mut set = ChangeSet::new(chain.clone(), state.version);
     let from = addition(&state, &mut set, addresses)?;
@@ -17,6 +31,16 @@ pub async fn add(store: &dyn StateStore, chain: &ChainId, addresses: &[NewWatch]
 
 /// Stops taking new deposits to addresses; returns how many of them were watched.
 pub async fn remove(store: &dyn StateStore, chain: &ChainId, addresses: &[Address]) -> Result<u64, WatchError> {
+    for _ in 1..TRIES {
+        match remove_once(store, chain, addresses).await {
+            Err(error) if is_conflict(&error) => {}
+            done => return done,
+        }
+    }
+    remove_once(store, chain, addresses).await
+}
+
+async fn remove_once(store: &dyn StateStore, chain: &ChainId, addresses: &[Address]) -> Result<u64, WatchError> {
     let state = load(store, chain).await?;
     let (changes, count) = removals(&state, addresses);
     let mut set = ChangeSet::new(chain.clone(), state.version);
@@ -32,6 +56,13 @@ pub async fn resume(
     clock: &dyn Clock,
     how: Resume,
 ) -> Result<ResumeReport, WatchError> {
+    for _ in 1..TRIES {
+        let (report, set) = planned(store, source, clock, how).await?;
+        match commit(store, set).await {
+            Err(error) if is_conflict(&error) => {}
+            done => return done.map(|()| report),
+        }
+    }
     let (report, set) = planned(store, source, clock, how).await?;
     commit(store, set).await?;
     Ok(report)

@@ -81,9 +81,17 @@ impl Reader<'_> {
         if let Some(reason) = self.wrong_network().await? {
             return Ok(Reading::Halt(reason));
         }
-        let walk = ReorgWalker.walk(self.source, &self.state.trail).await?;
+        let mut walk = ReorgWalker.walk(self.source, &self.state.trail).await?;
         let tip = self.source.tip().await?;
         let Some(recorded) = self.state.trail.tip() else { return Ok(self.seed(tip).await?) };
+        if walk == Walk::Behind && tip.height > recorded.height {
+            // It has nothing where our tip is and goes on above: empty slots, however many.
+            let to = tip.height.min(recorded.height.plus(LINKED_MAX));
+            let above = self.source.headers(recorded.height.next(), to).await?.into_iter().next();
+            if let Some(above) = above {
+                walk = ReorgWalker.walk_below(self.source, &self.state.trail, above).await?;
+            }
+        }
         let (base, reorg) = match walk {
             Walk::OnBestChain => (recorded, None),
             Walk::Behind => return Ok(Reading::Behind { tip }),

@@ -9,6 +9,7 @@ use confirmd_core::{
     Timestamp,
 };
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// How to resume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -148,9 +149,16 @@ async fn accept(
     Ok(())
 }
 
-/// The highest recorded block, sparse ones included, that is on the node's best chain.
+/// The highest recorded block that is on the node's best chain: of the trail, sparse refs included, or one that carries what is held
+/// between two of them, which must not be taken back while its block stands (G3).
 async fn ancestor(state: &ChainState, source: &dyn ChainSource) -> Result<BlockRef, WatchError> {
-    for block in state.trail.newest_first() {
+    let tip = state.trail.tip().map(|tip| tip.height).unwrap_or_default();
+    let pending = state.pending.iter().map(|held| &held.transfer.block);
+    let reported = state.reported.iter().map(|held| &held.transfer.block);
+    let held = pending.chain(reported).filter(|block| block.height <= tip).cloned();
+    let recorded: BTreeMap<Height, BlockRef> =
+        held.chain(state.trail.newest_first()).map(|block| (block.height, block)).collect();
+    for block in recorded.into_values().rev() {
         if stands(&block, source).await? {
             return Ok(block);
         }

@@ -2,6 +2,7 @@
 
 use super::command::Command;
 use super::read::{ReadError, Reader, Reading};
+use super::share::is_conflict;
 use super::{LastReorg, Phase, WatchError, Watcher, desired};
 use crate::fold::{Observation, fold};
 use crate::shutdown::stopped;
@@ -21,6 +22,8 @@ enum Next {
     Uninterrupted,
     /// Look again at the next poll; not before this, if the source asked for it.
     Wait(Option<Duration>),
+    /// Another instance reads the node, for so long at least.
+    TheirTurn(Duration),
 }
 
 /// A command waits at most so long for a read that is under way; then the read is dropped and begun again. The one after it is
@@ -44,13 +47,18 @@ impl Watcher {
                 next = self.tick_or_command(&mut commands, patience) => next?,
             };
             patience = (next != Next::Uninterrupted).then_some(COMMAND_WAIT);
-            let Next::Wait(at_least) = next else { continue };
-            let delay = self.deps.source.profile().poll_interval.max(at_least.unwrap_or_default());
+            let delay = match next {
+                Next::AtOnce | Next::Uninterrupted => continue,
+                Next::Wait(at_least) => self.deps.source.profile().poll_interval.max(at_least.unwrap_or_default()),
+                Next::TheirTurn(left) => left,
+            };
+            let others = Self::others(self.heard_by());
             tokio::select! {
                 biased;
                 () = stopped(&mut shutdown) => return Ok(()),
                 Some(command) = commands.recv() => self.carry_out(command).await?,
                 () = early.notified() => {}
+                () = others => self.is_stale(),
                 () = sleep(delay) => {}
             }
         }
@@ -61,7 +69,7 @@ impl Watcher {
         if self.state.halt.is_none() {
             let connection = self.deps.source.connection();
             let read = self.reader(connection).read().await;
-            self.take(read, connection).await?;
+            self.take_or_discard(read, connection).await?;
         }
         Ok(())
     }
@@ -72,6 +80,9 @@ impl Watcher {
         commands: &mut mpsc::Receiver<Command>,
         patience: Option<Duration>,
     ) -> Result<Next, WatchError> {
+        if let Some(left) = self.wait_for_turn().await? {
+            return Ok(Next::TheirTurn(left));
+        }
         if self.state.halt.is_some() {
             return Ok(Next::Wait(None));
         }
@@ -90,8 +101,24 @@ impl Watcher {
             Some(command) = impatient => Err(command),
         };
         match read {
-            Ok(read) => self.take(read, connection).await,
+            Ok(read) => {
+                let next = self.take_or_discard(read, connection).await;
+                self.keep_or_pass_turn().await?;
+                next
+            }
             Err(command) => self.carry_out(command).await.map(|()| Next::Uninterrupted),
+        }
+    }
+
+    /// Of two ticks from one state only one is committed: the other one is as if it had never been.
+    async fn take_or_discard(&mut self, read: Result<Reading, ReadError>, connection: u64) -> Result<Next, WatchError> {
+        match self.take(read, connection).await {
+            Err(error) if is_conflict(&error) => {
+                tracing::debug!(chain = %self.rules.chain_name, error = %error, "the tick is discarded");
+                self.catch_up().await?;
+                Ok(Next::AtOnce)
+            }
+            taken => taken,
         }
     }
 

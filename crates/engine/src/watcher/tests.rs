@@ -1,9 +1,11 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod adding;
 mod chains;
 mod commands;
 mod halts;
 mod reorgs;
+mod share;
 
 use super::*;
 use confirmd_core::{

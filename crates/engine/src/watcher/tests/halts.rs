@@ -67,6 +67,25 @@ async fn settled_deposits_are_reverted_only_when_asked_for_and_may_be_confirmed_
 }
 
 #[tokio::test]
+async fn g3_an_accepted_reorg_reverts_nothing_in_a_block_that_still_stands_between_two_sparse_refs() {
+    let mut desk = Desk::new(1).await;
+    desk.chain.mine([Pay::new("stands", "alice", 5)]);
+    desk.chain.mine([Pay::new("gone", "alice", 5)]);
+    desk.chain.mine_empty(8);
+    // One sparse jump over both payments.
+    desk.tick().await;
+    assert_eq!(desk.events().await, [confirmed("stands"), confirmed("gone")]);
+    desk.chain.fork(9);
+    desk.chain.mine_empty(12);
+    desk.tick().await;
+    assert!(matches!(desk.phase(), Phase::Halted { .. }), "{:?}", desk.phase());
+    let report = resumed(&mut desk, resume(true, true)).await.unwrap();
+    assert_eq!(report.reverted, [ScriptedChain::key("gone", 0)]);
+    desk.follow().await;
+    assert_eq!(desk.events().await, [numbered("gone", 2)]);
+}
+
+#[tokio::test]
 async fn e06_a_node_of_another_network_halts_before_anything_is_read() {
     let mut desk = Desk::new(1).await;
     desk.chain.mine([Pay::new("t", "alice", 5)]);

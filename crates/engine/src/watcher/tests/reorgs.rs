@@ -164,3 +164,27 @@ async fn g1_deep_reorgs_up_to_the_trail_leave_the_chains_own_truth() {
         }
     }
 }
+
+#[tokio::test]
+async fn empty_slots_around_our_tip_hide_no_reorg_however_many_they_are() {
+    // 9 empty slots more than the walk itself looks past.
+    let mut desk = Desk::new(1).await;
+    desk.chain.mine([Pay::new("t", "alice", 5)]);
+    desk.follow().await;
+    desk.chain.fork(1);
+    (0..10).for_each(|_| desk.chain.skip_slot());
+    desk.chain.mine_empty(3);
+    desk.follow().await;
+    assert_eq!(desk.events().await, [confirmed("t"), numbered("t", 2)]);
+    // Empty both at our tip and where the trail ends: what is between was replaced, from below the trail on.
+    let mut desk = Desk::new(1).await;
+    desk.chain.fork(8);
+    desk.chain.mine_empty(1);
+    desk.chain.skip_slot();
+    desk.chain.mine_empty(5);
+    desk.chain.skip_slot();
+    desk.chain.mine_empty(3);
+    desk.tick().await;
+    let Phase::Halted { halt } = desk.phase() else { panic!("{:?}", desk.phase()) };
+    assert!(matches!(halt.reason, confirmd_core::HaltReason::TooDeep { .. }), "{}", halt.reason);
+}
