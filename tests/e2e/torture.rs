@@ -1,6 +1,7 @@
 //! The torture run in virtual time, as much of it as fits here; `cargo run --release -p e2e --bin torture` runs more.
 
 use anyhow::{Result, ensure};
+use e2e::scratch_dir;
 use e2e::torture::simulated::{Outcome, Series, run, run_seed};
 use libtest_mimic::{Failed, Trial};
 
@@ -18,7 +19,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 fn a_seed_gives_the_same_run_again() -> Result<()> {
-    let once = |seed: u64| -> Result<Outcome> { run_seed(seed, tempfile::tempdir()?.path(), false) };
+    let once = |seed: u64| -> Result<Outcome> { run_seed(seed, scratch_dir()?.path(), false) };
     for seed in 1_000_000..1_000_004 {
         let (first, second) = (once(seed)?, once(seed)?);
         ensure!(first.digest == second.digest, "seed {seed} gave two runs");
@@ -29,7 +30,9 @@ fn a_seed_gives_the_same_run_again() -> Result<()> {
 }
 
 fn two_hundred_seeds() -> Result<()> {
-    let summary = run(Series { from: 0, seeds: SEEDS, jobs: 2, aloud: false }, &|_, _| ())?;
+    let folder = scratch_dir()?;
+    let series = Series { from: 0, seeds: SEEDS, folder: folder.path().to_owned(), jobs: 2, aloud: false };
+    let summary = run(&series, &|_, _| ())?;
     ensure!(summary.failed.is_empty(), "replay with `torture --from SEED --seeds 1 --log`: {:#?}", summary.failed);
     ensure!(summary.seeds == SEEDS && summary.tally.crashes > 0 && summary.tally.reorgs > 0, "{summary:?}");
     Ok(())

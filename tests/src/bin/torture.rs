@@ -1,6 +1,7 @@
 //! The torture run: `torture --seeds N [--from M]`, in virtual time; `torture --real --rounds N`, outside.
 
 use std::io::{IsTerminal, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -21,6 +22,9 @@ struct Args {
     /// Seeds at a time, each on a thread of its own [default: the number of cores].
     #[arg(long, conflicts_with = "real")]
     jobs: Option<usize>,
+    /// Where the files of the runs lie [default: the system's folder for temporary files].
+    #[arg(long, conflicts_with = "real")]
+    folder: Option<PathBuf>,
     /// Tell everything that happens. With one seed.
     #[arg(long, conflicts_with = "real")]
     log: bool,
@@ -60,8 +64,9 @@ fn main() -> Result<ExitCode> {
             let _ = std::io::stderr().flush();
         }
     };
-    let series = simulated::Series { from: args.from, seeds: args.seeds, jobs, aloud: args.log };
-    let summary = simulated::run(series, &progress)?;
+    let folder = args.folder.unwrap_or_else(std::env::temp_dir);
+    let series = simulated::Series { from: args.from, seeds: args.seeds, folder, jobs, aloud: args.log };
+    let summary = simulated::run(&series, &progress)?;
     if std::io::stderr().is_terminal() {
         eprintln!();
     }

@@ -18,6 +18,7 @@ mod receiver_side;
 mod record;
 mod run;
 mod series;
+mod shelf;
 mod weather;
 mod wire;
 mod world;

@@ -1,5 +1,6 @@
 //! Many seeds, each on one thread.
 
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -10,12 +11,14 @@ use super::run::run_seed;
 use crate::torture::Tally;
 
 /// Which seeds, and how.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Series {
     /// The first seed.
     pub from: u64,
     /// How many.
     pub seeds: u64,
+    /// Where each run makes a folder for its files.
+    pub folder: PathBuf,
     /// Threads, each with one seed at a time.
     pub jobs: usize,
     /// Tells everything that happens, on standard output.
@@ -37,7 +40,7 @@ pub struct Summary {
 ///
 /// # Errors
 /// When a run itself could not be made.
-pub fn run(series: Series, done: &(dyn Fn(u64, u64) + Sync)) -> Result<Summary> {
+pub fn run(series: &Series, done: &(dyn Fn(u64, u64) + Sync)) -> Result<Summary> {
     let next = AtomicU64::new(0);
     let summary: Mutex<Result<Summary>> = Mutex::new(Ok(Summary::default()));
     std::thread::scope(|scope| {
@@ -50,14 +53,14 @@ pub fn run(series: Series, done: &(dyn Fn(u64, u64) + Sync)) -> Result<Summary> 
     Ok(summary)
 }
 
-fn work(series: Series, next: &AtomicU64, summary: &Mutex<Result<Summary>>, done: &(dyn Fn(u64, u64) + Sync)) {
+fn work(series: &Series, next: &AtomicU64, summary: &Mutex<Result<Summary>>, done: &(dyn Fn(u64, u64) + Sync)) {
     loop {
         let n = next.fetch_add(1, SeqCst);
         if n >= series.seeds {
             return;
         }
         let seed = series.from.saturating_add(n);
-        let outcome = std::panic::catch_unwind(|| one(seed, series.aloud)).unwrap_or_else(|panic| {
+        let outcome = std::panic::catch_unwind(|| one(seed, &series.folder, series.aloud)).unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().cloned();
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
             Err(anyhow::anyhow!("it panicked: {}", text.unwrap_or_default()))
@@ -78,7 +81,8 @@ fn work(series: Series, next: &AtomicU64, summary: &Mutex<Result<Summary>>, done
     }
 }
 
-fn one(seed: u64, aloud: bool) -> Result<super::Outcome> {
-    let folder = tempfile::Builder::new().prefix("confirmd-torture-").tempdir().context("make a folder for the run's files")?;
+fn one(seed: u64, base: &Path, aloud: bool) -> Result<super::Outcome> {
+    let made = tempfile::Builder::new().prefix("confirmd-torture-").tempdir_in(base);
+    let folder = made.with_context(|| format!("make a folder for the run's files in {}", base.display()))?;
     run_seed(seed, folder.path(), aloud).with_context(|| format!("seed {seed}"))
 }

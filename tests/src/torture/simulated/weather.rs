@@ -31,7 +31,7 @@ impl Weather {
         }
     }
 
-    fn strikes(self, dice: &Dice) -> bool {
+    pub(super) fn strikes(self, dice: &Dice) -> bool {
         match self {
             Self::Calm => false,
             Self::Rough(chance) => dice.percent(chance),

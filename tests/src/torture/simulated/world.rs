@@ -33,6 +33,8 @@ pub(super) struct Condition {
 enum Host {
     Node(usize),
     Receiver(usize),
+    /// No host: the disk on which the file sink writes.
+    Disk,
 }
 
 /// A run's world.
@@ -65,6 +67,7 @@ impl World {
             hosts.extend((0..*endpoints).map(|n| (node_host(chain.name, n), Host::Node(index))));
         }
         hosts.extend(RECEIVERS.iter().enumerate().map(|(index, name)| (format!("{name}.test"), Host::Receiver(index))));
+        hosts.insert(DISK.to_owned(), Host::Disk);
         let receiver = |_: &&str| Receiver::detached(ReceiverOptions { secrets: vec![SECRET.to_owned()], now: None });
         Ok(Self {
             clock: Arc::new(VirtualClock::new()),
@@ -92,6 +95,7 @@ impl World {
         match *self.hosts.get(host)? {
             Host::Node(index) => Some(node_side::router(self.clone(), host.to_owned(), index, life)),
             Host::Receiver(index) => Some(receiver_side::router(self.clone(), host.to_owned(), index, life)),
+            Host::Disk => None,
         }
     }
 
@@ -109,7 +113,7 @@ impl World {
         let Some((host, kind)) = self.script.pick(&hosts) else { return };
         let view = match kind {
             Host::Node(index) => self.chains.get(*index).map(|chain| chain.view(&self.script)).unwrap_or_default(),
-            Host::Receiver(_) => View::default(),
+            Host::Receiver(_) | Host::Disk => View::default(),
         };
         let condition = Condition { weather: Weather::next(&self.script), view };
         self.record.line(&self.clock, format_args!("{host}: {condition:?}"));
@@ -156,6 +160,9 @@ impl World {
 
 /// The receivers' names, which are their consumers' too.
 pub(super) const RECEIVERS: [&str; 2] = ["ledger", "shop"];
+
+/// The name under which the archive's disk has its weather.
+pub(super) const DISK: &str = "archive.disk";
 
 /// The host name of a chain's n-th endpoint.
 pub(super) fn node_host(chain: &str, n: u64) -> String {
