@@ -63,7 +63,7 @@ fn too_many() -> Response {
 
 impl Guard {
     /// Whether the request was meant for us and not sent by a page of another origin.
-    fn is_meant_for_us(&self, request: &Request) -> Result<(), String> {
+    pub(crate) fn is_meant_for_us(&self, request: &Request) -> Result<(), String> {
         let headers = request.headers();
         let port = self.port;
         let host = single(headers, header::HOST.as_str()).ok_or("the request has no single Host header")?;

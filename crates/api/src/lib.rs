@@ -6,6 +6,7 @@
 
 mod access;
 pub mod client;
+mod dashboard;
 mod error;
 mod extract;
 mod guard;

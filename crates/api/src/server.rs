@@ -1,6 +1,7 @@
 //! The listening side.
 
 use crate::access::Access;
+use crate::dashboard::Samples;
 use crate::guard::Guard;
 use crate::limit::Limits;
 use crate::routes::{Api, router};
@@ -97,6 +98,10 @@ impl Bound {
             // Streams that wait for events end, so that the server can.
             ended.send_replace(true);
         };
-        axum::serve(self.listener, router(api, self.guard)).with_graceful_shutdown(shutdown).await
+        let samples = Arc::new(Samples::default());
+        let looking = tokio::spawn(samples.clone().keep(api.operator.clone(), api.metrics.clone()));
+        let served = axum::serve(self.listener, router(api, self.guard, samples)).with_graceful_shutdown(shutdown).await;
+        looking.abort();
+        served
     }
 }

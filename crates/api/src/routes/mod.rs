@@ -9,6 +9,7 @@ mod events;
 mod instance;
 mod metrics;
 
+use crate::dashboard::{self, Samples};
 use crate::guard::{Guard, guard};
 use crate::openapi;
 use crate::problem::{Problem, ProblemType};
@@ -85,8 +86,9 @@ pub(crate) fn document() -> OpenApi {
     described().1
 }
 
-/// Every route, behind the guard.
-pub(crate) fn router(api: Api, by: Guard) -> Router {
+/// Every route, behind the guard; and the page's, behind its own.
+pub(crate) fn router(api: Api, by: Guard, samples: Arc<Samples>) -> Router {
+    let page = dashboard::router(api.clone(), by.clone(), samples);
     described()
         .0
         .fallback(|| async { OperatorError::not_found("there is nothing at this path; GET /v1/docs shows what there is") })
@@ -98,4 +100,5 @@ pub(crate) fn router(api: Api, by: Guard) -> Router {
         })
         .layer(axum::middleware::from_fn_with_state(by, guard))
         .with_state(api)
+        .merge(page)
 }
