@@ -43,7 +43,7 @@ async fn told() -> Result<()> {
     anvil.mine(4).await?;
     let mut world = World::of(anvil, token, customer, &config).await?;
     pay(&world.anvil, 1, ALICE, 5).await?;
-    world.mine(6).await?;
+    world.mine(7).await?;
 
     // A reorg below the floor halts; nobody takes the word of it, and the process is killed.
     world.anvil.reorg(7, &[]).await?;
