@@ -13,6 +13,7 @@ use bitcoin::{
 use confirmd_chain_bitcoin::{Block, Destination, NETWORKS, Network, transfers_in};
 use confirmd_core::{Address, AssetId, ChainId, Height, Transfer, WatchEntry, WatchOrigin, WatchSet, WatchState};
 use fastrand::Rng;
+use std::collections::BTreeSet;
 use std::hint::black_box;
 
 /// A mainnet block of 1,381,836 bytes, 2,500 transactions, 6,015 outputs.
@@ -59,20 +60,31 @@ impl Sample {
 
     /// Watches this many scripts: a few that the block pays, the others random P2WPKH.
     pub fn watch(&self, count: usize) -> Result<WatchSet> {
+        let mut watch = WatchSet::default();
+        self.entries(count, |entry| watch.put_address(entry))?;
+        Ok(watch)
+    }
+
+    /// The same scripts, one after the other.
+    pub fn entries(&self, count: usize, mut tell: impl FnMut(WatchEntry)) -> Result<()> {
         let mut random = Rng::with_seed(7);
         let block = self.decode()?;
-        let mut watch = WatchSet::default();
         let step = (block.outputs.len() / PAID).max(1);
         let paid = block.outputs.iter().step_by(step).filter_map(|output| Destination::of_script(output.script));
-        paid.take(PAID.min(count)).for_each(|destination| watch.put_address(self.entry(destination, 0)));
-        let mut n = 0;
-        while watch.len() < count {
+        let mut told = BTreeSet::new();
+        for destination in paid.take(PAID.min(count)) {
+            if told.insert(destination.script()) {
+                tell(self.entry(destination, 0));
+            }
+        }
+        let left = count.saturating_sub(told.len());
+        // Of 160 bits by chance no two are the same.
+        for n in (1..).take(left) {
             let mut hash = [0; 20];
             random.fill(&mut hash);
-            n += 1;
-            watch.put_address(self.entry(Destination::P2wpkh(hash), n));
+            tell(self.entry(Destination::P2wpkh(hash), n));
         }
-        Ok(watch)
+        Ok(())
     }
 
     fn entry(&self, destination: Destination, n: u32) -> WatchEntry {

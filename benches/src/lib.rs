@@ -4,7 +4,10 @@
 //! that were taken in turn are judged, never absolute times: those say more about the machine than about the code.
 #![warn(missing_docs)]
 
+pub mod address_list;
 pub mod block;
+pub mod compare;
+pub mod http;
 pub mod ledger;
 pub mod process;
 pub mod ratio;

@@ -1,7 +1,8 @@
 //! Where the runners put their files, and what they read of processes.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 /// The folder this project's checkout is in.
@@ -25,4 +26,18 @@ pub fn memory_kb(process: &str, figure: &str) -> Result<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(figure)?.strip_prefix(':'));
     let line = line.with_context(|| format!("no {figure} in {path}"))?;
     Ok(line.trim().trim_end_matches("kB").trim_end().parse()?)
+}
+
+/// Builds the binary and takes its path from cargo, so that no older one is measured.
+pub fn build_confirmd() -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let arguments =
+        ["build", "--release", "--package", "confirmd", "--bin", "confirmd", "--message-format", "json-render-diagnostics"];
+    let built = Command::new(cargo).args(arguments).current_dir(workspace()).stderr(Stdio::inherit()).output()?;
+    ensure!(built.status.success(), "building confirmd failed ({})", built.status);
+    let messages = String::from_utf8(built.stdout)?;
+    let artifacts = messages.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let is_ours = |message: &serde_json::Value| message.pointer("/target/name").is_some_and(|name| name == "confirmd");
+    let path = artifacts.filter(is_ours).filter_map(|message| message.get("executable")?.as_str().map(PathBuf::from)).next_back();
+    path.context("cargo named no confirmd binary")
 }

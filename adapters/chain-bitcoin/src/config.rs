@@ -1,6 +1,7 @@
 //! The adapter's own keys of `[chains.NAME]`.
 
 use crate::network::{NETWORKS, Network};
+use crate::rest::RestMode;
 use confirmd_core::{ChainContext, ConfigError};
 use confirmd_rpc::{EndpointConfig, Limits};
 use serde::{Deserialize, Deserializer};
@@ -17,6 +18,9 @@ pub(crate) struct BitcoinConfig {
     /// How much, how often and how long a node is asked.
     #[serde(default)]
     pub(crate) limits: Limits,
+    /// Whether blocks are read by the node's REST interface: "auto" (where it offers it) or "off".
+    #[serde(default)]
+    pub(crate) rest: RestMode,
 }
 
 fn network<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'static Network, D::Error> {

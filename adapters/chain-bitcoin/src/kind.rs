@@ -22,7 +22,8 @@ rpc = [{ url = "http://127.0.0.1:8332", cookie_file = "~/.bitcoin/.cookie" }]
 confirmations = { default = 3 }        # coinbase outputs wait for 100, peg-outs of Litecoin for 6
 reorg_depth = 24
 start = "tip"
-limits = { requests_per_second = 50, attempts = 5, deadline = "30s" }
+rest = "auto"                          # blocks by the node's REST interface where it has one (-rest), else by RPC; or "off"
+limits = { attempts = 5, deadline = "30s" } # requests_per_second: 10000 at a node in a private network, else 50
 "#;
 
 fn build(context: ChainContext, table: toml::Table) -> Result<Arc<dyn ChainSource>, ConfigError> {
@@ -85,8 +86,8 @@ mod tests {
         let error = build_from("network = 'testnet3'\nrpc = [{ url = 'http://127.0.0.1:1' }]").unwrap_err();
         assert_eq!(error.key, "network");
         assert!(error.problem.contains("litecoin-testnet"), "{error}");
-        let error = build_from("network = 'regtest'\nrpc = [{ url = 'http://127.0.0.1:1' }]\nrest = true").unwrap_err();
-        assert!(error.to_string().contains("rest"), "{error}");
+        let error = build_from("network = 'regtest'\nrpc = [{ url = 'http://127.0.0.1:1' }]\nzmq = true").unwrap_err();
+        assert!(error.to_string().contains("zmq"), "{error}");
         assert_eq!(build_from("network = 'regtest'\nrpc = []").unwrap_err().key, "rpc");
         assert!(build_from("rpc = [{ url = 'http://127.0.0.1:1' }]").unwrap_err().to_string().contains("network"));
     }

@@ -23,6 +23,7 @@ mod kind;
 mod matching;
 mod network;
 mod node;
+mod rest;
 mod source;
 mod transaction;
 

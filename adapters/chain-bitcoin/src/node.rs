@@ -3,8 +3,10 @@
 use crate::block::{HEADER_BYTES, read_header};
 use crate::chain_info::ChainInfo;
 use crate::cursor::Cursor;
+use crate::rest::{Rest, RestMode};
 use bitcoin::BlockHash;
 use bitcoin::block::Header;
+use bytes::Bytes;
 use confirmd_core::{Height, SourceError};
 use confirmd_rpc::{CallError, Failure, RpcClient, RpcError};
 use serde::Serialize;
@@ -30,6 +32,7 @@ const OUT_OF_RANGE: i32 = -8;
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) rpc: RpcClient,
+    rest: Rest,
     /// The largest of the blocks that came last, in bytes.
     block_bytes: AtomicUsize,
     /// Calls that the endpoint takes together, as far as it has refused more.
@@ -37,9 +40,14 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    pub(crate) fn new(rpc: RpcClient) -> Self {
+    pub(crate) fn new(rpc: RpcClient, rest: RestMode) -> Self {
         let burst = usize::try_from(rpc.limits().burst().get()).unwrap_or(usize::MAX);
-        Self { rpc, block_bytes: AtomicUsize::new(BLOCK_BYTES_AT_ONCE), calls_at_once: AtomicUsize::new(burst) }
+        Self {
+            rpc,
+            rest: Rest::new(rest),
+            block_bytes: AtomicUsize::new(BLOCK_BYTES_AT_ONCE),
+            calls_at_once: AtomicUsize::new(burst),
+        }
     }
 
     pub(crate) async fn chain_info(&self) -> Result<ChainInfo, SourceError> {
@@ -97,17 +105,35 @@ impl Node {
         (BLOCK_BYTES_AT_ONCE / expected).clamp(1, BLOCKS_AT_ONCE)
     }
 
-    /// The raw bytes of these blocks, in order.
-    pub(crate) async fn blocks(&self, hashes: &[BlockHash]) -> Result<Vec<Vec<u8>>, SourceError> {
+    /// The raw bytes of these blocks, in order: by REST where the node offers it, else by RPC.
+    pub(crate) async fn blocks(&self, hashes: &[BlockHash]) -> Result<Vec<Bytes>, SourceError> {
+        let endpoint = self.rpc.endpoint_index();
+        let blocks = match self.rest.blocks(&self.rpc, hashes).await {
+            Some(blocks) => blocks,
+            None => {
+                let blocks = self.blocks_by_rpc(hashes).await?;
+                // What RPC serves and REST does not: the node has no REST interface any more.
+                if self.rest.known(endpoint) == Some(true) && self.rpc.endpoint_index() == endpoint {
+                    self.rest.found(endpoint, false);
+                    tracing::info!("the node's REST interface gave no block; reading blocks by RPC from now on");
+                }
+                blocks
+            }
+        };
+        self.block_bytes.store(blocks.iter().map(Bytes::len).max().unwrap_or(BLOCK_BYTES_AT_ONCE), Relaxed);
+        Ok(blocks)
+    }
+
+    /// The raw bytes of these blocks, in order, by RPC.
+    pub(crate) async fn blocks_by_rpc(&self, hashes: &[BlockHash]) -> Result<Vec<Bytes>, SourceError> {
         let calls = hashes.iter().map(|hash| ("getblock", (hash.to_string(), 0u8))).collect();
-        let mut blocks: Vec<Vec<u8>> = Vec::with_capacity(hashes.len());
+        let mut blocks = Vec::with_capacity(hashes.len());
         for (answer, hash) in self.ask::<HexBytes, _>(calls, BLOCKS_AT_ONCE).await?.into_iter().zip(hashes) {
             match answer {
-                Ok(bytes) => blocks.push(bytes.0),
+                Ok(bytes) => blocks.push(Bytes::from(bytes.0)),
                 Err(error) => return Err(self.block_refused(error, hash).await),
             }
         }
-        self.block_bytes.store(blocks.iter().map(Vec::len).max().unwrap_or(BLOCK_BYTES_AT_ONCE), Relaxed);
         Ok(blocks)
     }
 

@@ -10,6 +10,7 @@ use crate::node::Node;
 use async_trait::async_trait;
 use bitcoin::BlockHash;
 use bitcoin::block::Header;
+use bytes::Bytes;
 use confirmd_core::{
     Address, AddressError, Asset, AssetId, BlockHeader, BlockRef, ChainContext, ChainId, ChainProfile, ChainSource, ConfigError,
     EndpointStatus, FinalityTag, Height, SourceError, Timestamp, Transfer, WatchSet,
@@ -53,7 +54,7 @@ impl BitcoinSource {
             behind_alarm: context.behind_alarm,
             span_max: context.span_max.unwrap_or(SPAN_MAX),
         };
-        Ok(Self { profile, network, coin, node: Node::new(rpc) })
+        Ok(Self { profile, network, coin, node: Node::new(rpc, config.rest) })
     }
 
     /// The best chain's hashes from `from` to `to.height`, the last one being `to`'s.
@@ -84,8 +85,8 @@ impl BitcoinSource {
             Err(error) => error,
         };
         tracing::warn!(chain = %self.profile.name, %height, block = %hash, error = %first, "a block's bytes were not the block; reading it again");
-        let again = self.node.blocks(std::slice::from_ref(hash)).await?;
-        let bytes = again.first().map(Vec::as_slice).unwrap_or_default();
+        let again = self.node.blocks_by_rpc(std::slice::from_ref(hash)).await?;
+        let bytes = again.first().map(Bytes::as_ref).unwrap_or_default();
         let block = Block::decode_as(hash, bytes, self.network).map_err(|error| {
             let context = format!(
                 "read block {height} ({hash}) twice as one of {}, and neither was it; check the node's health and that it serves this network",
@@ -96,7 +97,7 @@ impl BitcoinSource {
         Ok((block.header, transfers_in(&block, height, &self.coin, watch)))
     }
 
-    async fn fetch(&self, hashes: Vec<BlockHash>) -> Result<Vec<(BlockHash, Vec<u8>)>, SourceError> {
+    async fn fetch(&self, hashes: Vec<BlockHash>) -> Result<Vec<(BlockHash, Bytes)>, SourceError> {
         let blocks = self.node.blocks(&hashes).await?;
         Ok(hashes.into_iter().zip(blocks).collect())
     }

@@ -43,11 +43,12 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn new(rpc: RpcClientBuilder, endpoints: &[EndpointConfig], limits: &Limits) -> Result<Self, ConfigError> {
+        let client = rpc.build(endpoints, limits)?;
         // A request waits for all its permits within the deadline: a third of it leaves room for attempts.
-        let rate = u64::from(limits.requests_per_second.get());
+        let rate = u64::from(client.limits().rate().get());
         let permits = u64::try_from(limits.deadline.0.as_millis()).unwrap_or(u64::MAX).saturating_mul(rate) / 3_000;
         let batch_max = usize::try_from(permits).unwrap_or(BATCH_MAX).clamp(1, BATCH_MAX);
-        Ok(Self { client: rpc.build(endpoints, limits)?, batch_max: AtomicUsize::new(batch_max) })
+        Ok(Self { client, batch_max: AtomicUsize::new(batch_max) })
     }
 
     pub(crate) fn client(&self) -> &RpcClient {

@@ -3,7 +3,7 @@
 //! The nodes run in another process (this program again), so that only confirmd's memory is counted.
 
 use anyhow::{Context, Result, bail, ensure};
-use benches::process::{memory_kb, scratch, workspace};
+use benches::process::{build_confirmd, memory_kb, scratch};
 use benches::village::{ADDRESSES, BLOCKS, Nodes, Village, configuration};
 use clap::Parser;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -32,7 +32,7 @@ fn main() -> Result<ExitCode> {
         serve_nodes()?;
         return Ok(ExitCode::SUCCESS);
     }
-    let confirmd = args.confirmd.map_or_else(build, Ok)?;
+    let confirmd = args.confirmd.map_or_else(build_confirmd, Ok)?;
     let confirmd = confirmd.canonicalize().with_context(|| format!("looking for {}", confirmd.display()))?;
     let mut nodes =
         Running::start(Command::new(std::env::current_exe()?).arg("--nodes").stdin(Stdio::piped()).stdout(Stdio::piped()))?;
@@ -101,20 +101,6 @@ fn log_end(folder: &Path) -> String {
     let mut lines: Vec<&str> = log.lines().rev().take(20).collect();
     lines.reverse();
     lines.join("\n")
-}
-
-/// Builds the binary and takes its path from cargo, so that no older one is measured.
-fn build() -> Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let arguments =
-        ["build", "--release", "--package", "confirmd", "--bin", "confirmd", "--message-format", "json-render-diagnostics"];
-    let built = Command::new(cargo).args(arguments).current_dir(workspace()).stderr(Stdio::inherit()).output()?;
-    ensure!(built.status.success(), "building confirmd failed ({})", built.status);
-    let messages = String::from_utf8(built.stdout)?;
-    let artifacts = messages.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let is_ours = |message: &serde_json::Value| message.pointer("/target/name").is_some_and(|name| name == "confirmd");
-    let path = artifacts.filter(is_ours).filter_map(|message| message.get("executable")?.as_str().map(PathBuf::from)).next_back();
-    path.context("cargo named no confirmd binary")
 }
 
 fn mb(kb: u64) -> u64 {

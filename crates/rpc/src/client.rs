@@ -94,14 +94,21 @@ impl RpcClientBuilder {
         if endpoints.is_empty() {
             return Err(ConfigError::new("rpc", "at least one endpoint is needed: rpc = [{ url = \"http://127.0.0.1:8332\" }]"));
         }
+        let mut slowest: Option<Limits> = None;
         let make = |(n, config): (usize, &EndpointConfig)| {
             let target = config.resolve().map_err(|error| error.below(&format!("rpc[{n}]")))?;
             let now = self.now.unwrap_or(SystemTime::now);
-            Endpoint::new(target, limits, self.connect.as_deref(), now, &self.meter).map(Arc::new)
+            let own = limits.for_host(target.uri.host().unwrap_or_default());
+            let made = Endpoint::new(target, &own, self.connect.as_deref(), now, &self.meter).map(Arc::new);
+            if slowest.as_ref().is_none_or(|slowest| own.rate() < slowest.rate()) {
+                slowest = Some(own);
+            }
+            made
         };
+        let made = endpoints.iter().enumerate().map(make).collect::<Result<_, _>>()?;
         Ok(RpcClient {
-            endpoints: endpoints.iter().enumerate().map(make).collect::<Result<_, _>>()?,
-            limits: limits.clone(),
+            endpoints: made,
+            limits: slowest.unwrap_or_else(|| limits.clone()),
             current: AtomicUsize::new(0),
             generation: AtomicU64::new(0),
             jitter_seed: AtomicU64::new(self.jitter_seed.unwrap_or_else(|| fastrand::u64(..))),
@@ -180,6 +187,16 @@ impl RpcClient {
         self.run("GET", 1, |endpoint| async move { endpoint.get(path).await }).await
     }
 
+    /// As [`rest_get`](Self::rest_get), but asked once, and a failure is no news of the endpoint: for finding out whether a
+    /// node has a REST interface at all. `None`: it gave nothing, for whatever reason.
+    pub async fn rest_probe(&self, path: &str) -> Option<Bytes> {
+        let (_, endpoint) = self.endpoint();
+        let deadline = Instant::now() + self.limits.deadline.0;
+        let answer = endpoint.attempt(1, deadline, endpoint.get(path)).await.ok()?;
+        self.heard(endpoint);
+        Some(answer)
+    }
+
     /// Grows whenever another node may be answering: after a change of endpoint, and with the first success after the
     /// connection was lost or made anew. Read it after a call: if it has moved, ask who the node is before using what it said.
     pub fn generation(&self) -> u64 {
@@ -196,7 +213,7 @@ impl RpcClient {
         self.endpoints.len()
     }
 
-    /// The limits in force.
+    /// The limits in force; those of the slowest endpoint, where they differ.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }

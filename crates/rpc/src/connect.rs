@@ -1,5 +1,6 @@
 //! Connections to one endpoint, and the notice that they were made anew: another node may answer then (S1).
 
+use crate::prompt::Prompt;
 use bytes::Bytes;
 use http::{Request, Response, Uri};
 use http_body_util::Full;
@@ -70,7 +71,7 @@ pub(crate) fn exchange_over_tcp(tls: bool, links: Arc<Links>) -> Box<dyn Exchang
     tcp.enforce_http(false);
     tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
     if !tls {
-        return exchange_over(tcp, links);
+        return exchange_over(Prompt(tcp), links);
     }
     let provider = || Arc::new(rustls::crypto::ring::default_provider());
     let builder = hyper_rustls::HttpsConnectorBuilder::new();

@@ -23,6 +23,7 @@ mod layer;
 mod limits;
 mod normalise;
 mod permits;
+mod prompt;
 mod redact;
 mod retry_after;
 mod wire;

@@ -2,11 +2,14 @@
 
 use confirmd_core::{ConfigError, HumanDuration};
 use serde::Deserialize;
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-/// Enough for a self-hosted node; providers' free plans need less, so operators set it.
+/// For an endpoint elsewhere; providers' free plans need less, so operators set it.
 const REQUESTS_PER_SECOND: NonZeroU32 = NonZeroU32::new(50).expect("invariant: 50 is not zero");
+/// For a node of one's own, which answers tens of thousands: a guard against a loop, not a quota.
+const REQUESTS_PER_SECOND_NEARBY: NonZeroU32 = NonZeroU32::new(10_000).expect("invariant: 10,000 is not zero");
 const ATTEMPTS: NonZeroU32 = NonZeroU32::new(5).expect("invariant: 5 is not zero");
 /// A full Bitcoin block in hex is 8 MB, the receipts of a full EVM block are 10-30 MB; the rest is margin.
 const RESPONSE_BYTES_MAX: NonZeroU32 = NonZeroU32::new(128 * 1024 * 1024).expect("invariant: 128 MiB is not zero");
@@ -20,8 +23,9 @@ const RATE_MAX: u32 = 1_000_000;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Sustained requests per second. Each attempt takes one, a batch of n calls takes n. Default 50.
-    pub requests_per_second: NonZeroU32,
+    /// Sustained requests per second. Each attempt takes one, a batch of n calls takes n. Default: 10,000 for an endpoint on
+    /// this machine or in a private network (a loopback or private address, or a host name without a dot), else 50.
+    pub requests_per_second: Option<NonZeroU32>,
     /// Requests that may be sent at once after a pause. Default: as many as `requests_per_second`.
     pub burst: Option<NonZeroU32>,
     /// Attempts per call, the first one included. A call may get one more after the cookie file was read again, and one
@@ -38,7 +42,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            requests_per_second: REQUESTS_PER_SECOND,
+            requests_per_second: None,
             burst: None,
             attempts: ATTEMPTS,
             deadline: HumanDuration(Duration::from_secs(30)),
@@ -49,9 +53,21 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// The rate in force; 50 where it is left open, see [`for_host`](Self::for_host).
+    pub fn rate(&self) -> NonZeroU32 {
+        self.requests_per_second.unwrap_or(REQUESTS_PER_SECOND)
+    }
+
     /// The burst in force.
     pub fn burst(&self) -> NonZeroU32 {
-        self.burst.unwrap_or(self.requests_per_second)
+        self.burst.unwrap_or(self.rate())
+    }
+
+    /// With the rate that holds for an endpoint on this host, where none is configured.
+    #[must_use]
+    pub(crate) fn for_host(&self, host: &str) -> Self {
+        let nearby = if is_nearby(host) { REQUESTS_PER_SECOND_NEARBY } else { REQUESTS_PER_SECOND };
+        Self { requests_per_second: Some(self.requests_per_second.unwrap_or(nearby)), ..self.clone() }
     }
 
     /// Refuses what no call could keep, and what no clock can count.
@@ -62,12 +78,22 @@ impl Limits {
                 return Err(ConfigError::new(key, problem));
             }
         }
-        for (key, value) in [("limits.requests_per_second", self.requests_per_second), ("limits.burst", self.burst())] {
+        for (key, value) in [("limits.requests_per_second", self.rate()), ("limits.burst", self.burst())] {
             if value.get() > RATE_MAX {
                 return Err(ConfigError::new(key, format!("{value} is more than {RATE_MAX}; no node answers that many")));
             }
         }
         Ok(())
+    }
+}
+
+/// On this machine or in a private network, as far as the name tells: nothing is looked up.
+fn is_nearby(host: &str) -> bool {
+    match host.trim_start_matches('[').trim_end_matches(']').parse() {
+        Ok(IpAddr::V4(ip)) => ip.is_loopback() || ip.is_private() || ip.is_link_local(),
+        Ok(IpAddr::V6(ip)) => ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local(),
+        // A single label is a container or a machine of one's own.
+        Err(_) => !host.is_empty() && !host.contains('.'),
     }
 }
 
@@ -83,6 +109,19 @@ mod tests {
         assert_eq!(limits.attempts.get(), 5);
         assert_eq!(limits.deadline.0, Duration::from_secs(120));
         assert_eq!(limits.response_bytes_max.get(), 134_217_728);
+    }
+
+    #[test]
+    fn a_node_of_ones_own_is_not_throttled_and_a_provider_is() {
+        let open = Limits::default();
+        for own in ["127.0.0.1", "localhost", "bitcoind", "10.1.2.3", "192.168.0.9", "[::1]", "[fd00::7]"] {
+            assert_eq!(open.for_host(own).rate().get(), 10_000, "{own}");
+        }
+        for other in ["node.example.org", "8.8.8.8", "[2001:db8::1]", ""] {
+            assert_eq!(open.for_host(other).burst().get(), 50, "{other}");
+        }
+        let set: Limits = toml::from_str("requests_per_second = 7").unwrap();
+        assert_eq!(set.for_host("localhost").rate().get(), 7);
     }
 
     #[test]

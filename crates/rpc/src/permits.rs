@@ -41,7 +41,7 @@ pub(crate) struct Permits {
 impl Permits {
     pub(crate) fn new(limits: &Limits) -> Self {
         let clock = RuntimeClock { base: Instant::now() };
-        let quota = Quota::per_second(limits.requests_per_second).allow_burst(limits.burst());
+        let quota = Quota::per_second(limits.rate()).allow_burst(limits.burst());
         Self {
             limiter: RateLimiter::direct_with_clock(quota, clock.clone()),
             clock,
@@ -112,11 +112,8 @@ mod tests {
     use super::*;
 
     fn permits(per_second: u32, burst: u32) -> Permits {
-        let limits = Limits {
-            requests_per_second: NonZeroU32::new(per_second).unwrap(),
-            burst: NonZeroU32::new(burst),
-            ..Limits::default()
-        };
+        let limits =
+            Limits { requests_per_second: NonZeroU32::new(per_second), burst: NonZeroU32::new(burst), ..Limits::default() };
         Permits::new(&limits)
     }
 

@@ -4,6 +4,7 @@
 mod branches;
 mod faults;
 mod reading;
+mod rest;
 
 use bitcoin::ScriptBuf;
 use confirmd_chain_bitcoin::{Destination, KIND, Network};
@@ -36,9 +37,14 @@ fn context() -> ChainContext {
     }
 }
 
+/// Reads blocks by RPC alone, whose faults most trials are about.
 fn source_with(network: &str, endpoint: &str) -> Arc<dyn ChainSource> {
+    source_by("off", network, endpoint)
+}
+
+fn source_by(rest: &str, network: &str, endpoint: &str) -> Arc<dyn ChainSource> {
     let limits = "requests_per_second = 100000, attempts = 2, deadline = '5s', request_timeout = '2s'";
-    let table = format!("network = '{network}'\nrpc = [{{ {endpoint} }}]\nlimits = {{ {limits} }}");
+    let table = format!("network = '{network}'\nrest = '{rest}'\nrpc = [{{ {endpoint} }}]\nlimits = {{ {limits} }}");
     (KIND.build)(context(), table.parse().unwrap()).unwrap()
 }
 

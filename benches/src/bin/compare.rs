@@ -1,0 +1,166 @@
+//! confirmd beside bare clients of the same nodes: floor, confirmd, floor in turn, three rounds; one table, and which goals are met.
+
+use anyhow::{Result, ensure};
+use benches::block::Sample;
+use benches::compare::evm_chain::{EvmChain, WATCHED};
+use benches::compare::figure::{Figure, median};
+use benches::compare::report::{Goal, print, print_goals, print_head};
+use benches::compare::subject::{Keys, catch_up};
+use benches::compare::utxo_chain::UtxoChain;
+use benches::process::build_confirmd;
+use benches::ratio;
+use benches::usage::Usage;
+use clap::Parser;
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+
+const ROUNDS: usize = 3;
+/// More than the node is asked to filter by.
+const MANY: u64 = 10_001;
+/// `reorg_depth` of the EVM chain.
+const WINDOW: u64 = 64;
+
+/// Recorded on 2026-11-30 on a quiet machine of the same kind, over a chain of 10,000 blocks; `RESULTS.md` has the details.
+mod recorded {
+    /// rindexer 0.41, 1,000 watched accounts: client CPU, in ms.
+    pub(super) const RINDEXER_WATCHED_MS: u64 = 130;
+    /// rindexer 0.41, all transfers.
+    pub(super) const RINDEXER_ALL_MS: u64 = 740;
+    /// Subsquid evm-processor 1.27.3, 1,000 watched accounts.
+    pub(super) const SUBSQUID_WATCHED_MS: u64 = 3_000;
+    /// Subsquid, all transfers.
+    pub(super) const SUBSQUID_ALL_MS: u64 = 3_300;
+    /// The BDK emitter 0.22.1: node and client CPU of a block of 21 transactions, in microseconds.
+    pub(super) const BDK_SMALL_US: u64 = 1_280;
+    /// The same of a block of 4,001 transactions.
+    pub(super) const BDK_LARGE_US: u64 = 59_700;
+}
+
+/// Compares confirmd with bare clients of the same nodes.
+#[derive(Debug, Parser)]
+struct Args {
+    /// A tenth of the chains.
+    #[arg(long)]
+    quick: bool,
+    /// The binary to measure; otherwise it is built, in the release profile.
+    #[arg(long)]
+    confirmd: Option<PathBuf>,
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    let tenths = if args.quick { 1 } else { 10 };
+    let confirmd = args.confirmd.map_or_else(build_confirmd, Ok)?.canonicalize()?;
+    println!("load average {}", std::fs::read_to_string("/proc/loadavg")?.trim());
+    print_head();
+    let mut goals = evm(&confirmd, tenths)?;
+    goals.push(Goal::not_measured("B4", "restarts are not timed yet"));
+    goals.push(Goal::not_measured("B5", "head latency is not measured yet"));
+    goals.push(utxo(&confirmd, tenths)?);
+    goals.push(real_block()?);
+    goals.push(Goal::not_measured("B8", "see address-index for a part of it"));
+    goals.push(Goal::not_measured("B9", "webhook rates are not measured yet"));
+    goals.push(Goal::not_measured("B10", "see the measured ratio of sink-postgres in RESULTS.md"));
+    goals.push(Goal::not_measured("B11", "fsyncs are asserted by tests of the store, not by this run"));
+    goals.push(Goal::not_measured("B12", "growth is not measured yet; ratios has ticks against settled keys"));
+    print_goals(&goals);
+    Ok(())
+}
+
+/// Floor, subject, floor; the medians of the floors and of the subjects.
+fn rounds(
+    name: &str,
+    floor: impl Fn() -> Result<Figure>,
+    subject: impl Fn() -> Result<(Figure, Keys)>,
+) -> Result<(Figure, Figure, Keys)> {
+    let (mut floors, mut subjects, mut keys) = (Vec::new(), Vec::new(), Keys::new());
+    for _ in 0..ROUNDS {
+        floors.push(floor()?);
+        let (figure, found) = subject()?;
+        subjects.push(figure);
+        keys = found;
+        floors.push(floor()?);
+    }
+    let (floor, subject) = (median(&floors), median(&subjects));
+    print(&format!("{name}: floor"), &floor);
+    print(&format!("{name}: confirmd"), &subject);
+    Ok((floor, subject, keys))
+}
+
+fn evm(confirmd: &Path, tenths: u64) -> Result<Vec<Goal>> {
+    let chain = EvmChain::make(1_000 * tenths)?;
+    let expected = chain.keys_by_receipts()?;
+    let deposits = u64::try_from(expected.len())?;
+    let (section, all) = (chain.section(WATCHED), chain.section(MANY));
+    let (floor, ours, keys) =
+        rounds("EVM, filtered by the node", || chain.floor_filtered(), || catch_up(confirmd, &chain.node, &section, deposits))?;
+    ensure!(keys == expected, "the keys are not those of a receipts-only read");
+    let (floor_all, ours_all, keys) =
+        rounds("EVM, filtered here", || chain.floor_all(), || catch_up(confirmd, &chain.node, &all, deposits))?;
+    ensure!(keys == expected, "the keys are not those of a receipts-only read");
+    let of_ten = |ms: u64| ms * tenths / 10;
+    let requests_max = (chain.tip + deposits + WINDOW) / 100 + 10;
+    let b1 = Goal::new("B1")
+        .at_most(
+            "client CPU against 1.5x rindexer's (recorded)",
+            ours.client_ms,
+            of_ten(recorded::RINDEXER_WATCHED_MS) * 3 / 2,
+            "ms",
+        )
+        .at_most("and 1/15 of Subsquid's (recorded)", ours.client_ms, of_ten(recorded::SUBSQUID_WATCHED_MS) / 15, "ms")
+        .ratio("wall against filtered logs alone", ours.wall_ms, floor.wall_ms, 200)
+        .at_most("requests", ours.requests, requests_max, "")
+        .clause(true, "keys equal those of a receipts-only read".to_owned());
+    let b2 = Goal::new("B2")
+        .at_most("client CPU against rindexer's (recorded)", ours_all.client_ms, of_ten(recorded::RINDEXER_ALL_MS), "ms")
+        .at_most("and 1/4 of Subsquid's (recorded)", ours_all.client_ms, of_ten(recorded::SUBSQUID_ALL_MS) / 4, "ms")
+        .ratio("wall against logs and headers", ours_all.wall_ms, floor_all.wall_ms, 130);
+    let peak = ours.peak_kb.max(ours_all.peak_kb);
+    let b3 = Goal::new("B3").at_most("peak memory", peak, 48_000, "kB");
+    let b3 = match tenths {
+        1 => b3.lacks("its growth from 1,000 to 10,000 blocks needs the full run"),
+        _ => {
+            let small = EvmChain::make(1_000)?;
+            let deposits = u64::try_from(small.keys_by_receipts()?.len())?;
+            let (figure, _) = catch_up(confirmd, &small.node, &small.section(MANY), deposits)?;
+            print("EVM, filtered here, 1,000 blocks: confirmd", &figure);
+            b3.ratio("against 1,000 blocks", ours_all.peak_kb, figure.peak_kb, 120)
+        }
+    };
+    Ok(vec![b1, b2, b3])
+}
+
+fn utxo(confirmd: &Path, tenths: u64) -> Result<Goal> {
+    let (small, large) = (500 * tenths, 10 * tenths);
+    let chain = UtxoChain::make(small, large)?;
+    let section = chain.section();
+    let (floor, ours, _) =
+        rounds("Bitcoin family", || chain.floor(), || catch_up(confirmd, &chain.node, &section, chain.deposits))?;
+    let bdk_ms = (small * recorded::BDK_SMALL_US + large * recorded::BDK_LARGE_US) / 1_000;
+    Ok(Goal::new("B6").ratio("wall against raw blocks alone", ours.wall_ms, floor.wall_ms, 120).ratio(
+        "node and client CPU against the BDK emitter's (recorded)",
+        ours.node_ms + ours.client_ms,
+        bdk_ms,
+        40,
+    ))
+}
+
+/// Decoding, the merkle root and matching against decoding by the `bitcoin` crate with its txids.
+fn real_block() -> Result<Goal> {
+    let sample = Sample::find()?;
+    let watch = sample.watch(1_000)?;
+    let (mut theirs, mut ours) = (Vec::new(), Vec::new());
+    for _ in 0..31 {
+        let usage = Usage::now()?;
+        let block: bitcoin::Block = bitcoin::consensus::deserialize(black_box(&sample.bytes))?;
+        black_box(block.txdata.iter().map(bitcoin::Transaction::compute_txid).collect::<Vec<_>>());
+        drop(block);
+        theirs.push(usage.used()?.cpu_ns);
+        let usage = Usage::now()?;
+        black_box(sample.decode_and_match(&watch)?);
+        ours.push(usage.used()?.cpu_ns);
+    }
+    Ok(Goal::new("B7")
+        .ratio("decode, merkle root and match against decode and txids", ratio::median(ours), ratio::median(theirs), 110)
+        .lacks("the part without the merkle check is not measured alone"))
+}

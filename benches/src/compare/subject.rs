@@ -1,0 +1,140 @@
+//! The processes that are measured: a node, and `confirmd` reading from it.
+
+use super::figure::{Figure, cpu_ms};
+use crate::http::Http;
+use crate::process::{memory_kb, scratch};
+use anyhow::{Context, Result, bail, ensure};
+use e2e::{Port, Process};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const READY: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(900);
+/// Wall times are no finer than this.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// A node of this machine, ended and removed with this value.
+#[derive(Debug)]
+pub struct Node {
+    /// `127.0.0.1:port`.
+    pub host: String,
+    basic: String,
+    process: Process,
+    _port: Port,
+    _folder: TempDir,
+}
+
+impl Node {
+    /// Starts it, and waits until it accepts requests. `basic`: credentials in base64, or empty.
+    pub fn start(name: &str, mut command: Command, folder: TempDir, port: Port, basic: &str) -> Result<Self> {
+        let log = folder.path().join("log");
+        let process = Process::spawn_logged(name, &mut command, &log)?;
+        let host = format!("127.0.0.1:{}", port.number());
+        let mut node = Self { host, basic: basic.to_owned(), process, _port: port, _folder: folder };
+        let start = Instant::now();
+        let probe = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"{}","params":[]}}"#,
+            if basic.is_empty() { "eth_chainId" } else { "getblockcount" }
+        );
+        while node.http().and_then(|mut http| http.post(&probe)).is_err() {
+            ensure!(node.process.exited()?.is_none() && start.elapsed() < READY, "{name} does not start: {}", end(&log));
+            std::thread::sleep(LOOK);
+        }
+        Ok(node)
+    }
+
+    /// A new connection.
+    pub fn http(&self) -> Result<Http> {
+        Http::connect(&self.host, &self.basic)
+    }
+
+    /// Its process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+}
+
+/// A deposit's key, as far as a run is checked: transaction and output index.
+pub type Keys = BTreeSet<(String, u64)>;
+
+/// Runs the binary over the chain of `section`, from nothing until `deposits` events are in its sink's file. Checks that they are
+/// that many different ones.
+pub fn catch_up(confirmd: &Path, node: &Node, section: &str, deposits: u64) -> Result<(Figure, Keys)> {
+    let folder = scratch("confirmd")?;
+    let api = Port::free()?;
+    let (state, sink) = (folder.path().join("state"), folder.path().join("deposits.jsonl"));
+    let config = format!(
+        "[state]\npath = \"{}\"\n[api]\nlisten = \"127.0.0.1:{}\"\n[sinks.file]\nkind = \"file\"\npath = \"{}\"\n{section}",
+        state.display(),
+        api.number(),
+        sink.display()
+    );
+    let path = folder.path().join("confirmd.toml");
+    std::fs::write(&path, config)?;
+    let log = folder.path().join("log");
+    let mut command = Command::new(confirmd);
+    command
+        .args(["run", "--init", "--no-progress", "--config"])
+        .arg(&path)
+        .current_dir(&folder)
+        .env("BENCH_NODE_PASSWORD", "bench");
+    let (start, node_before) = (Instant::now(), cpu_ms(node.pid())?);
+    let mut run = Process::spawn_logged("confirmd", &mut command, &log)?;
+    let mut seen = (0, 0);
+    while seen.1 < deposits {
+        if let Some(status) = run.exited()? {
+            bail!("confirmd ended by itself ({status}):\n{}", end(&log));
+        }
+        ensure!(start.elapsed() < LIMIT, "{} of {deposits} deposits after {} s:\n{}", seen.1, LIMIT.as_secs(), end(&log));
+        let length = std::fs::metadata(&sink).map_or(0, |file| file.len());
+        // The whole file is counted only near its end: counting costs the CPU that is measured beside it.
+        if length != seen.0 && length >= deposits.saturating_mul(200) {
+            seen = (length, lines(&sink)?);
+            continue;
+        }
+        std::thread::sleep(LOOK);
+    }
+    let wall_ms = u64::try_from(start.elapsed().as_millis())?;
+    let (client_ms, node_ms) = (cpu_ms(run.pid())?, cpu_ms(node.pid())? - node_before);
+    let peak_kb = memory_kb(&run.pid().to_string(), "VmHWM")?;
+    let requests = requests(&mut Http::connect(&format!("127.0.0.1:{}", api.number()), "")?)?;
+    run.kill()?;
+    let keys = keys(&sink)?;
+    ensure!(u64::try_from(keys.len())? == deposits, "{} deposits in the file, {deposits} on the chain", keys.len());
+    Ok((Figure { wall_ms, client_ms, node_ms, requests, peak_kb, found: deposits }, keys))
+}
+
+fn lines(file: &Path) -> Result<u64> {
+    Ok(u64::try_from(std::fs::read(file)?.iter().filter(|byte| **byte == b'\n').count())?)
+}
+
+fn keys(file: &Path) -> Result<Keys> {
+    let mut keys = Keys::new();
+    for line in std::fs::read_to_string(file)?.lines() {
+        let event: Value = serde_json::from_str(line)?;
+        let deposit = event.get("deposit").unwrap_or(&event);
+        let tx = deposit.get("tx_id").and_then(Value::as_str).with_context(|| format!("no tx_id in {line}"))?;
+        let index = deposit.get("output_index").and_then(Value::as_u64).context("no output_index")?;
+        keys.insert((tx.to_owned(), index));
+    }
+    Ok(keys)
+}
+
+/// What confirmd itself counted; one request to its own API is not among them.
+fn requests(http: &mut Http) -> Result<u64> {
+    let text = String::from_utf8(http.get("/metrics")?)?;
+    let counted = text.lines().filter(|line| line.starts_with("confirmd_rpc_requests_total{"));
+    Ok(counted.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum())
+}
+
+fn end(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let mut lines: Vec<&str> = text.lines().rev().take(20).collect();
+    lines.reverse();
+    lines.join("\n")
+}
