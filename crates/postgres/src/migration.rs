@@ -1,6 +1,7 @@
 //! Versioned migrations of a schema; several instances may run them at once.
 
 use crate::{Schema, Server};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error};
 
 /// One step. In its text `{schema}` stands for the schema's name.
@@ -35,7 +36,7 @@ pub enum MigrateError {
 }
 
 /// Brings a part of a schema up to the last of `migrations`. Under an advisory lock, so that instances that start at once run each step
-/// once. A schema that is up to date is only read: a role that may not create anything can then use it.
+/// once; where the server has none, under the lock of a row in the schema. A schema that is up to date is only read: a role that may not create anything can then use it.
 pub async fn migrate(
     client: &mut Client,
     schema: &Schema,
@@ -49,9 +50,16 @@ pub async fn migrate(
         found if found > known => return Err(newer(found)),
         _ => {}
     }
-    let transaction = client.transaction().await?;
     let lock = format!("confirmd.{schema}.{part}");
-    transaction.execute("select pg_advisory_xact_lock(hashtextextended($1, 0))", &[&lock]).await?;
+    let advisory = has_advisory_locks(client, &lock).await?;
+    if !advisory {
+        make_lock_row(client, schema).await?;
+    }
+    let transaction = client.transaction().await?;
+    match advisory {
+        true => transaction.execute(ADVISORY, &[&lock]).await?,
+        false => transaction.execute(&schema.in_sql("select one from {schema}.migration_lock for update"), &[]).await?,
+    };
     let found = version(transaction.client(), schema, part).await?;
     if found > known {
         return Err(newer(found));
@@ -74,6 +82,47 @@ pub async fn migrate(
     }
     transaction.commit().await?;
     Ok(())
+}
+
+const ADVISORY: &str = "select pg_advisory_xact_lock(hashtextextended($1, 0))";
+/// Instances that make the same thing at once get in each other's way, in some versions of the server with an error.
+const TRIES: u32 = 5;
+
+/// Takes the lock for a moment, if the server has such locks.
+async fn has_advisory_locks(client: &Client, lock: &String) -> Result<bool, Error> {
+    let missing = [SqlState::UNDEFINED_FUNCTION, SqlState::FEATURE_NOT_SUPPORTED, SqlState::INSUFFICIENT_PRIVILEGE];
+    match client.execute(ADVISORY, &[lock]).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.code().is_some_and(|code| missing.contains(code)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+async fn make_lock_row(client: &Client, schema: &Schema) -> Result<(), Error> {
+    let statements = [
+        "create schema if not exists {schema}",
+        "create table if not exists {schema}.migration_lock (one boolean primary key default true check (one))",
+        "insert into {schema}.migration_lock (one) values (true) on conflict (one) do nothing",
+    ];
+    for statement in statements {
+        let statement = schema.in_sql(statement);
+        for _ in 1..TRIES {
+            match client.batch_execute(&statement).await {
+                Err(error) if error.code().is_some_and(is_in_the_way) => {}
+                done => {
+                    done?;
+                    break;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_in_the_way(code: &SqlState) -> bool {
+    let made =
+        [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_TABLE, SqlState::DUPLICATE_SCHEMA, SqlState::T_R_SERIALIZATION_FAILURE];
+    made.contains(code) || code.code() == "XX000"
 }
 
 /// 0 if there is none.

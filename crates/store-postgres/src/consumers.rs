@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Unread events counted for a status.
 const UNREAD_COUNT_MAX: i64 = 10_000;
 
-const LOCK: &str = "select id, chains, assets, began, cursor, paused from consumer where name = $1 for update";
+const LOCK: &str = "select id, chains, assets, began, cursor, paused from consumer where name = $1 for no key update";
 const FIND: &str = "select id, chains, assets, began, cursor, paused from consumer where name = $1";
 const ALL: &str = "select id, chains, assets, began, cursor, paused, name from consumer order by name collate \"C\"";
 const TAKE_BACK: &str = "update delivery set token = null, owner = null, lease_until = null where consumer = $1 and owner = $2";

@@ -84,9 +84,10 @@ impl Ears {
         if events == Some("events") {
             self.events();
         }
-        let chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
-        let meant = chains.iter().filter(|(id, _)| Some(id.as_str()) == chain);
-        meant.for_each(|(_, notify)| notify.notify_one());
+        // Also for a watcher that does not listen yet.
+        if let Some(chain) = chain.and_then(|chain| ChainId::new(chain).ok()) {
+            self.of_chain(&chain).notify_one();
+        }
     }
 }
 

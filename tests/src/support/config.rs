@@ -9,6 +9,7 @@ use super::customer::SECRET_ENV;
 pub struct Config {
     chains: Vec<ChainSection>,
     sinks: Vec<SinkSection>,
+    state: String,
     tail: String,
 }
 
@@ -30,6 +31,12 @@ impl Config {
         self
     }
 
+    /// Adds lines to `[state]`.
+    pub fn state(mut self, lines: &str) -> Self {
+        self.state.push_str(lines);
+        self
+    }
+
     /// Adds sections as they are written.
     pub fn text(mut self, sections: &str) -> Self {
         self.tail.push_str(sections);
@@ -39,7 +46,7 @@ impl Config {
     /// The text of `confirmd.toml`: the state lies in `state` within `folder`; the API takes any free port.
     pub fn render(&self, folder: &Path) -> String {
         let state = folder.join("state");
-        let mut text = format!("[state]\npath = {state:?}\n\n[api]\nlisten = \"127.0.0.1:0\"\n");
+        let mut text = format!("[state]\npath = {state:?}\n{}\n[api]\nlisten = \"127.0.0.1:0\"\n", self.state);
         for ChainSection { name, lines, .. } in &self.chains {
             text.push_str(&format!("\n[chains.{name}]\n{}\n", lines.join("\n")));
         }

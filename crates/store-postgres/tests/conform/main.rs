@@ -2,6 +2,7 @@
 #![allow(dead_code, unused_imports, unreachable_pub)]
 
 mod cluster;
+mod cuts;
 mod rig;
 
 #[path = "../../../../tests/src/port.rs"]
@@ -22,6 +23,7 @@ use std::sync::Arc;
 
 fn main() -> ExitCode {
     let mut trials = store_trials("store_postgres", Arc::new(rig::Shared::default()));
+    trials.extend(cuts::trials());
     if postgres::find_bin().is_none() {
         let why = "postgres not installed: run tests/postgres/install";
         trials = trials.into_iter().map(|trial| trial.with_kind(why).with_ignored_flag(true)).collect();

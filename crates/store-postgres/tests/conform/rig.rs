@@ -113,17 +113,23 @@ impl Rig {
         }
         Ok(())
     }
+}
 
-    fn server(&self, application: &str) -> Result<Server, StoreError> {
-        let config = ServerConfig {
-            url: UrlSource::Literal(format!("postgres://{}@127.0.0.1:{}/postgres", Postgres::SUPERUSER.0, self.proxy.port())),
-            password: Some(SecretSource::File(self.folder.path().join("password"))),
-            ca_file: None,
-            statement_timeout: Duration::from_secs(10),
-            application: application.to_owned(),
-        };
-        Server::new(&config).map_err(|error| StoreError::Invalid(error.to_string()))
-    }
+/// A server behind a port; the superuser's password stands in the folder.
+pub(super) fn server(port: u16, folder: &std::path::Path, application: &str) -> Result<Server, StoreError> {
+    server_of(Postgres::SUPERUSER.0, port, folder, application)
+}
+
+/// The same for any role with that password.
+pub(super) fn server_of(role: &str, port: u16, folder: &std::path::Path, application: &str) -> Result<Server, StoreError> {
+    let config = ServerConfig {
+        url: UrlSource::Literal(format!("postgres://{role}@127.0.0.1:{port}/postgres")),
+        password: Some(SecretSource::File(folder.join("password"))),
+        ca_file: None,
+        statement_timeout: Duration::from_secs(10),
+        application: application.to_owned(),
+    };
+    Server::new(&config).map_err(|error| StoreError::Invalid(error.to_string()))
 }
 
 #[async_trait]
@@ -135,7 +141,7 @@ impl StoreRig for Rig {
         let application = format!("{}-{}", self.schema, self.opened);
         let options =
             PgOptions { init, patience: PATIENCE, connections: 4, clock: Arc::new(Still), ..PgOptions::new(self.schema.clone()) };
-        let store = Arc::new(PgStore::open(self.server(&application)?, options).await?);
+        let store = Arc::new(PgStore::open(server(self.proxy.port(), self.folder.path(), &application)?, options).await?);
         self.handles.push((Arc::downgrade(&store), application));
         Ok(store)
     }
