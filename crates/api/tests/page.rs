@@ -150,7 +150,9 @@ async fn without_a_session_nothing_is_seen_and_with_a_readers_nothing_is_ordered
 async fn every_answer_forbids_what_is_not_ours() {
     let address = open(Arc::default()).await;
     let mut paths = pages().map(str::to_owned).to_vec();
-    paths.extend(["/page.css", "/page.js", "/page.svg", "/deliveries/nonsense", "/chains/NO", "/deposits?chain=NO"].map(str::to_owned));
+    paths.extend(
+        ["/page.css", "/page.js", "/page.svg", "/deliveries/nonsense", "/chains/NO", "/deposits?chain=NO"].map(str::to_owned),
+    );
     for path in paths {
         let answer = get(address, &path, "").await;
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();

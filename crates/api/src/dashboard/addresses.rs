@@ -74,9 +74,7 @@ async fn find(here: &Dashboard, fields: &Fields) -> Result<Page<Watched>, Operat
 fn table(viewer: &Viewer, found: &[Watched]) -> Markup {
     let may_remove = |one: &Watched| viewer.may_change && one.origin == WatchOrigin::Command && one.state == WatchState::Watching;
     let any = found.iter().any(may_remove);
-    html! {
-        form method="post" action="/addresses/remove" {
-            (csrf(viewer))
+    let table = html! {
             table {
                 caption.unseen { "Watched addresses" }
                 thead { tr {
@@ -95,7 +93,11 @@ fn table(viewer: &Viewer, found: &[Watched]) -> Markup {
                     }
                 } }
             }
-        }
+    };
+    html! {
+        @if any {
+            form method="post" action="/addresses/remove" { (csrf(viewer)) (table) }
+        } @else { (table) }
     }
 }
 

@@ -138,21 +138,26 @@ fn table(viewer: &Viewer, found: &[DeliveryView], now: Timestamp) -> Markup {
     let may_requeue =
         |one: &DeliveryView| viewer.may_change && !matches!(one.state, DeliveryState::Queued | DeliveryState::Delivered);
     let any = found.iter().any(may_requeue);
-    html! {
-        form method="post" action="/deliveries/requeue" {
-            (csrf(viewer))
-            input type="hidden" name="scope" value="selected";
-            table {
-                caption.unseen { "Deliveries in the order of their events" }
-                thead { tr {
-                    @if any { th.select scope="col" { input.with-script type="checkbox" data-all="delivery" aria-label="Select all of this page"; } }
-                    th scope="col" { "Consumer" } th scope="col" { "State" } th scope="col" { "Event" } th scope="col" { "Deposit" } th.number scope="col" { "Attempts" } th scope="col" { "Last error" } th scope="col" { "Next" }
-                    @if any { th scope="col" { span.unseen { "Order" } } }
-                } }
-                tbody { @for one in found { (row(one, any, may_requeue(one), now)) } }
-            }
-            @if any { p.controls { button type="submit" { "Requeue the selected ones" } } }
+    let table = html! {
+        table {
+            caption.unseen { "Deliveries in the order of their events" }
+            thead { tr {
+                @if any { th.select scope="col" { input.with-script type="checkbox" data-all="delivery" aria-label="Select all of this page"; } }
+                th scope="col" { "Consumer" } th scope="col" { "State" } th scope="col" { "Event" } th scope="col" { "Deposit" } th.number scope="col" { "Attempts" } th scope="col" { "Last error" } th scope="col" { "Next" }
+                @if any { th scope="col" { span.unseen { "Order" } } }
+            } }
+            tbody { @for one in found { (row(one, any, may_requeue(one), now)) } }
         }
+    };
+    html! {
+        @if any {
+            form method="post" action="/deliveries/requeue" {
+                (csrf(viewer))
+                input type="hidden" name="scope" value="selected";
+                (table)
+                p.controls { button type="submit" { "Requeue the selected ones" } }
+            }
+        } @else { (table) }
     }
 }
 

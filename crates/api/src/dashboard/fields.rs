@@ -66,7 +66,7 @@ impl Fields {
 
 /// `?name=value&...`, escaped.
 pub(super) fn query(pairs: &[(&str, &str)]) -> String {
-    let mut text = url::form_urlencoded::Serializer::new(String::from("?"));
+    let mut text = url::form_urlencoded::Serializer::for_suffix(String::from("?"), 1);
     text.extend_pairs(pairs);
     text.finish()
 }
