@@ -1,10 +1,10 @@
 //! The processes that are measured: a node, and `confirmd` reading from it.
 
+use super::driver::{Process, free_port};
 use super::figure::{Figure, cpu_ms};
 use crate::http::Http;
 use crate::process::{memory_kb, scratch};
 use anyhow::{Context, Result, bail, ensure};
-use e2e::{Port, Process};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,17 +24,16 @@ pub struct Node {
     pub host: String,
     basic: String,
     process: Process,
-    _port: Port,
     _folder: TempDir,
 }
 
 impl Node {
     /// Starts it, and waits until it accepts requests. `basic`: credentials in base64, or empty.
-    pub fn start(name: &str, mut command: Command, folder: TempDir, port: Port, basic: &str) -> Result<Self> {
+    pub fn start(name: &str, mut command: Command, folder: TempDir, port: u16, basic: &str) -> Result<Self> {
         let log = folder.path().join("log");
-        let process = Process::spawn_logged(name, &mut command, &log)?;
-        let host = format!("127.0.0.1:{}", port.number());
-        let mut node = Self { host, basic: basic.to_owned(), process, _port: port, _folder: folder };
+        let process = Process::start(&mut command, &log)?;
+        let host = format!("127.0.0.1:{}", port);
+        let mut node = Self { host, basic: basic.to_owned(), process, _folder: folder };
         let start = Instant::now();
         let probe = format!(
             r#"{{"jsonrpc":"2.0","id":1,"method":"{}","params":[]}}"#,
@@ -66,12 +65,12 @@ pub type Keys = BTreeSet<(String, u64)>;
 /// that many different ones.
 pub fn catch_up(confirmd: &Path, node: &Node, section: &str, deposits: u64) -> Result<(Figure, Keys)> {
     let folder = scratch("confirmd")?;
-    let api = Port::free()?;
+    let api = free_port()?;
     let (state, sink) = (folder.path().join("state"), folder.path().join("deposits.jsonl"));
     let config = format!(
         "[state]\npath = \"{}\"\n[api]\nlisten = \"127.0.0.1:{}\"\n[sinks.file]\nkind = \"file\"\npath = \"{}\"\n{section}",
         state.display(),
-        api.number(),
+        api,
         sink.display()
     );
     let path = folder.path().join("confirmd.toml");
@@ -84,7 +83,7 @@ pub fn catch_up(confirmd: &Path, node: &Node, section: &str, deposits: u64) -> R
         .current_dir(&folder)
         .env("BENCH_NODE_PASSWORD", "bench");
     let (start, node_before) = (Instant::now(), cpu_ms(node.pid())?);
-    let mut run = Process::spawn_logged("confirmd", &mut command, &log)?;
+    let mut run = Process::start(&mut command, &log)?;
     let mut seen = (0, 0);
     while seen.1 < deposits {
         if let Some(status) = run.exited()? {
@@ -102,7 +101,7 @@ pub fn catch_up(confirmd: &Path, node: &Node, section: &str, deposits: u64) -> R
     let wall_ms = u64::try_from(start.elapsed().as_millis())?;
     let (client_ms, node_ms) = (cpu_ms(run.pid())?, cpu_ms(node.pid())? - node_before);
     let peak_kb = memory_kb(&run.pid().to_string(), "VmHWM")?;
-    let requests = requests(&mut Http::connect(&format!("127.0.0.1:{}", api.number()), "")?)?;
+    let requests = requests(&mut Http::connect(&format!("127.0.0.1:{}", api), "")?)?;
     run.kill()?;
     let keys = keys(&sink)?;
     ensure!(u64::try_from(keys.len())? == deposits, "{} deposits in the file, {deposits} on the chain", keys.len());
@@ -117,7 +116,7 @@ fn keys(file: &Path) -> Result<Keys> {
     let mut keys = Keys::new();
     for line in std::fs::read_to_string(file)?.lines() {
         let event: Value = serde_json::from_str(line)?;
-        let deposit = event.get("deposit").unwrap_or(&event);
+        let deposit = event.get("key").with_context(|| format!("no key in {line}"))?;
         let tx = deposit.get("tx_id").and_then(Value::as_str).with_context(|| format!("no tx_id in {line}"))?;
         let index = deposit.get("output_index").and_then(Value::as_u64).context("no output_index")?;
         keys.insert((tx.to_owned(), index));

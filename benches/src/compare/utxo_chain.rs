@@ -1,5 +1,6 @@
 //! litecoind on regtest, with blocks of raw transactions that anyone can spend: no wallet, no signing.
 
+use super::driver::{free_port, node_program};
 use super::figure::{Figure, measured};
 use super::subject::Node;
 use crate::http::Http;
@@ -8,7 +9,6 @@ use bitcoin::absolute::LockTime;
 use bitcoin::hashes::{Hash, sha256};
 use bitcoin::{Amount, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Txid, Witness, transaction};
 use confirmd_chain_bitcoin::{Destination, NETWORKS, Network};
-use e2e::{Needs, Port};
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -43,8 +43,8 @@ pub struct UtxoChain {
 impl UtxoChain {
     /// Makes a chain of `small` blocks of 21 transactions and `large` ones of 4,001.
     pub fn make(small: u64, large: u64) -> Result<Self> {
-        let port = Port::free()?;
-        let program = Needs::Litecoind.path().context("litecoind is missing: run tests/nodes/install")?;
+        let port = free_port()?;
+        let program = node_program("litecoind")?;
         let folder = crate::process::scratch("litecoind")?;
         let mut command = Command::new(program);
         command
@@ -52,7 +52,7 @@ impl UtxoChain {
             .arg(format!("-datadir={}", folder.path().display()))
             .args(["-server", "-listen=0", "-connect=0", "-dnsseed=0", "-discover=0", "-upnp=0", "-rest", "-printtoconsole=0"])
             .args(["-rpcbind=127.0.0.1", "-rpcallowip=127.0.0.1", "-rpcuser=bench", "-rpcpassword=bench", "-disablewallet"])
-            .args([format!("-rpcport={}", port.number()).as_str(), "-vbparams=mweb:4000000000:4100000000"]);
+            .args([format!("-rpcport={}", port).as_str(), "-vbparams=mweb:4000000000:4100000000"]);
         let node = Node::start("litecoind", command, folder, port, BASIC)?;
         let network = NETWORKS.iter().find(|network| network.name == "litecoin-regtest").context("no litecoin-regtest")?;
         let mut chain = Self { node, tip: 0, deposits: 0, network, payments: 0 };
