@@ -20,6 +20,7 @@ mod ops_commands;
 mod ops_conform;
 mod ops_http;
 mod ops_state;
+mod ops_reload;
 mod postgres_sink;
 mod torture;
 mod torture_real;
@@ -51,6 +52,7 @@ fn main() -> std::process::ExitCode {
     trials.extend(utxo_deposits::trials());
     trials.extend(utxo_reorgs::trials());
     trials.extend(utxo_restarts::trials());
+    trials.extend(ops_reload::trials());
     trials.extend(utxo_mweb::trials());
     trials.extend(conform::trials());
     trials.extend(torture_real::trials());

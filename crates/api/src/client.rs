@@ -4,9 +4,9 @@ use crate::instance::InstanceAddress;
 use crate::problem::Problem;
 use crate::view::{
     ChainDetail, ConsumerView, Counted, CursorView, DeadGroup, DeadQuery, DeliveryDetail, DeliveryQuery, DeliveryView,
-    DepositLife, DepositQuery, DepositView, Done, EventsPage, EventsQuery, ExplainQuery, Explanation, Pause, PutCursor, Replay,
-    Requeue, ResumeRequest, ResumeView, Skip, Status, TestResult, WatchAdd, WatchAdded, WatchQuery, WatchRemove, WatchRequest,
-    Watched,
+    DepositLife, DepositQuery, DepositView, Done, EventsPage, EventsQuery, ExplainQuery, Explanation, Pause, PutCursor, Reloaded,
+    Replay, Requeue, ResumeRequest, ResumeView, Skip, Status, TestResult, WatchAdd, WatchAdded, WatchQuery, WatchRemove,
+    WatchRequest, Watched,
 };
 use crate::{Operator, OperatorError, Page, guard, merge};
 use async_trait::async_trait;
@@ -276,6 +276,10 @@ impl Operator for Client {
 
     async fn purge(&self, _: &ConsumerName) -> Result<Counted, OperatorError> {
         Err(must_be_stopped("purge"))
+    }
+
+    async fn reload(&self) -> Result<Reloaded, OperatorError> {
+        self.send(Method::POST, "/v1/reload", &Done {}).await
     }
 
     async fn resume(&self, chain: &ChainName, request: ResumeRequest) -> Result<ResumeView, OperatorError> {

@@ -2,8 +2,8 @@
 
 use crate::view::{
     ChainDetail, ConsumerView, Counted, CursorView, DeadGroup, DeadQuery, DeliveryDetail, DeliveryQuery, DeliveryView,
-    DepositLife, DepositQuery, DepositView, EventsPage, EventsQuery, ExplainQuery, Explanation, PutCursor, Replay, Requeue,
-    ResumeRequest, ResumeView, Status, TestResult, WatchAdded, WatchQuery, WatchRequest, Watched,
+    DepositLife, DepositQuery, DepositView, EventsPage, EventsQuery, ExplainQuery, Explanation, PutCursor, Reloaded, Replay,
+    Requeue, ResumeRequest, ResumeView, Status, TestResult, WatchAdded, WatchQuery, WatchRequest, Watched,
 };
 use crate::{OperatorError, Page};
 use async_trait::async_trait;
@@ -87,6 +87,10 @@ pub trait Operator: std::fmt::Debug + Send + Sync {
 
     /// Deletes a consumer's records. `Conflict` while an instance runs. Counts the undelivered events given up.
     async fn purge(&self, consumer: &ConsumerName) -> Result<Counted, OperatorError>;
+
+    /// Reads the configuration file again and takes it over: all of it or, if any of it is refused, none. Parts that did not change are
+    /// not disturbed. `Conflict` where no instance runs.
+    async fn reload(&self) -> Result<Reloaded, OperatorError>;
 
     /// Resumes a halted chain. `Conflict` if it is not halted, or halted by a reorg that `request` does not accept.
     async fn resume(&self, chain: &ChainName, request: ResumeRequest) -> Result<ResumeView, OperatorError>;

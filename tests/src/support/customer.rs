@@ -24,7 +24,12 @@ pub struct Customer {
 impl Customer {
     /// Starts with an empty ledger.
     pub async fn start() -> Result<Self> {
-        let options = ReceiverOptions { secrets: vec![SECRET.to_owned()], now: None };
+        Self::with_secret(SECRET).await
+    }
+
+    /// As [`Customer::start`], with a secret of its own.
+    pub async fn with_secret(secret: &str) -> Result<Self> {
+        let options = ReceiverOptions { secrets: vec![secret.to_owned()], now: None };
         Ok(Self { receiver: Receiver::start(options).await.context("start the receiver")? })
     }
 

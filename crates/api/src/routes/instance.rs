@@ -2,7 +2,7 @@
 
 use super::{Answer, Api};
 use crate::openapi;
-use crate::view::{Health, Readiness, Status};
+use crate::view::{Health, Readiness, Reloaded, Status};
 use axum::Json;
 use axum::extract::State;
 use axum::response::{Html, IntoResponse, Response};
@@ -45,4 +45,11 @@ pub(super) async fn page() -> Response {
 #[utoipa::path(get, path = "/v1/status", tag = "instance", responses((status = 200, body = Status)))]
 pub(super) async fn status(State(api): State<Api>) -> Answer<Status> {
     api.operator.status().await.map(Json)
+}
+
+/// Read the configuration file again and take it over: all of it or, if any of it is refused, none. What did not change is not
+/// disturbed. SIGHUP does the same.
+#[utoipa::path(post, path = "/v1/reload", tag = "instance", responses((status = 200, body = Reloaded)))]
+pub(super) async fn reload(State(api): State<Api>) -> Answer<Reloaded> {
+    api.operator.reload().await.map(Json)
 }

@@ -52,6 +52,7 @@ fn described() -> (Router<Api>, OpenApi) {
         .routes(routes!(instance::document))
         .routes(routes!(instance::page))
         .routes(routes!(instance::status))
+        .routes(routes!(instance::reload))
         .routes(routes!(metrics::metrics))
         .routes(routes!(chains::list))
         .routes(routes!(chains::show))

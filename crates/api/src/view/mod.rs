@@ -19,5 +19,5 @@ pub use delivery::{
 };
 pub use deposit::{DepositLife, DepositQuery, DepositView, ExplainQuery, Explanation, LifeStepView, RuleView};
 pub use event::{CursorStart, CursorView, EventsPage, EventsQuery, PutCursor};
-pub use status::{Done, Health, Readiness, Status};
+pub use status::{ConfigurationView, Done, Health, PartChange, Readiness, RefusedView, Reloaded, ReloadedPart, Status};
 pub use watch::{Relabelled, WatchAdd, WatchAdded, WatchQuery, WatchRemove, WatchRequest, Watched};

@@ -57,6 +57,7 @@ impl Operator for Recorder {
             epoch: 5,
             chains: vec![chain],
             consumers: vec![],
+            configuration: None,
         })
     }
     async fn chain(&self, chain: &ChainName) -> Result<ChainDetail, OperatorError> {
@@ -165,6 +166,10 @@ impl Operator for Recorder {
     }
     async fn purge(&self, _: &ConsumerName) -> Result<Counted, OperatorError> {
         Err(OperatorError::failed("never over HTTP"))
+    }
+    async fn reload(&self) -> Result<Reloaded, OperatorError> {
+        self.note("reload");
+        Ok(Reloaded::default())
     }
     async fn resume(&self, chain: &ChainName, request: ResumeRequest) -> Result<ResumeView, OperatorError> {
         self.note((chain, request));

@@ -15,8 +15,8 @@ pub(super) async fn run(file: &Path, consumer: &ConsumerName, yes: bool, registr
     let Some(books) = sink.sink.books() else {
         bail!("sinks.{consumer}: a {} sink keeps no books; there is nothing to adopt", sink.kind);
     };
-    let store = crate::run::open_state(&config.file.state.path, OpenOptions::default()).await?;
-    let feed = crate::run::feed(store.as_ref());
+    let store = crate::run::open_state(&config.file.state, OpenOptions::default()).await?;
+    let feed = crate::run::feed(store.state());
     ask::confirm(
         &format!(
             "the books of {consumer} are going to belong to the store {}; whoever feeds them now is refused from then on, and must be stopped for good",

@@ -32,6 +32,8 @@ pub(crate) enum Command {
     Conform(super::conform::ConformArgs),
     /// Watch the chains and deliver events, until SIGTERM or Ctrl-C.
     Run(RunArgs),
+    /// Have the running instance take the configuration file over again, all of it or nothing; SIGHUP does the same.
+    Reload(JsonFlag),
     /// Watched addresses.
     #[command(subcommand)]
     Watch(WatchCommand),

@@ -1,7 +1,7 @@
 //! `confirmd check`: one line per thing, with what to do about it.
 
 use super::print;
-use crate::config::{ChainConfig, Config, ConfigFile, SinkConfig};
+use crate::config::{Backend, ChainConfig, Config, ConfigFile, SinkConfig};
 use confirmd_api::Client;
 use confirmd_api::client::Found;
 use confirmd_core::{EndpointStatus, Registry, SinkErrorKind, with_causes};
@@ -106,20 +106,20 @@ async fn state(config: &Config) -> Finding {
         let text = format!("{shown} is in use by the instance at {}", client.address());
         return Finding::new(Verdict::Ok, "state", text);
     }
-    if !SledStore::is_initialised(path) {
+    if config.file.state.backend == Backend::Sled && !SledStore::is_initialised(path) {
         let text = format!(
             "{shown} is not initialised: right before the first `confirmd run --init`, wrong after it (is a volume missing?)"
         );
         return Finding::new(Verdict::Warn, "state", text);
     }
-    let opened = match crate::run::open_state(path, OpenOptions::default()).await {
+    let opened = match crate::run::open_state(&config.file.state, OpenOptions::default()).await {
         Ok(store) => store,
         Err(error) => return Finding::new(Verdict::Fail, "state", format!("{error:#}")),
     };
-    crate::run::introduce(config, opened.as_ref());
-    match crate::run::state_problems(config, &crate::operator::Stores::of(opened.clone())).await {
+    crate::run::introduce(config, opened.state());
+    match crate::run::state_problems(config, &opened.stores()).await {
         Err(error) => Finding::new(Verdict::Fail, "state", format!("{error:#}")),
-        Ok(()) => Finding::new(Verdict::Ok, "state", format!("{shown} opens, store {}", opened.instance())),
+        Ok(()) => Finding::new(Verdict::Ok, "state", format!("{shown} opens, store {}", opened.state().identity())),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Finds who carries a command out: the running instance over its local port, or this process on the state itself.
 
 use crate::config::{self, ConfigFile};
-use crate::operator::{Chains, LocalOperator, Stores};
+use crate::operator::{Chains, LocalOperator, Shared};
 use crate::stop::Stop;
 use anyhow::bail;
 use confirmd_api::client::Found;
@@ -31,7 +31,7 @@ pub(super) async fn operator(file: &Path, registry: &Registry) -> anyhow::Result
 
 async fn local(file: ConfigFile, registry: &Registry) -> anyhow::Result<LocalOperator> {
     // An instance that holds the state without an address is found by its lock; the store's error says so.
-    let stores = Stores::of(crate::run::open_state(&file.state.path, OpenOptions::default()).await?);
+    let stores = crate::run::open_state(&file.state, OpenOptions::default()).await?.stores();
     let (chains, errors) = config::build_chains(&file, registry);
     let broken = file.faults(errors).to_string();
     let known_kind = |kind: &str| registry.sinks().find(|known| known.name == kind).map(|known| known.name);
@@ -43,8 +43,10 @@ async fn local(file: ConfigFile, registry: &Registry) -> anyhow::Result<LocalOpe
     Ok(LocalOperator {
         stores,
         chains: Chains::new(&chains).with_broken(file.chains.keys().cloned(), &broken),
-        kinds,
-        sinks: BTreeMap::new(),
+        kinds: Shared::new(kinds),
+        sinks: Shared::default(),
+        reload: None,
+        configuration: Shared::default(),
         clock: Arc::new(SystemClock),
         wake: Arc::new(Notify::new()),
         state_path: file.state.path,

@@ -19,6 +19,9 @@ pub(super) async fn run(operator: &dyn Operator, json: bool) -> anyhow::Result<(
         status.epoch,
         since.unwrap_or_else(|| "no instance runs".to_owned())
     ));
+    if let Some(refused) = status.configuration.as_ref().and_then(|configuration| configuration.refused.as_ref()) {
+        print::line(&format!("the configuration file was refused at {} and is not in effect: {}", refused.at, refused.problem));
+    }
     print::line("");
     let rows: Vec<_> = status.chains.iter().map(row).collect();
     print::line(&table::render(&["chain", "phase", "height", "node's tip", "floor", "watched", "pending", "reported"], &rows));

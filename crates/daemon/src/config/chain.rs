@@ -95,6 +95,11 @@ impl ChainConfig {
         Ok(Self { name, kind: kind.name, source, meter, watch })
     }
 
+    /// Its place in the configuration.
+    pub(crate) fn key(&self) -> String {
+        format!("chains.{}", self.name)
+    }
+
     /// CAIP-2.
     pub fn id(&self) -> &ChainId {
         &self.source.profile().chain

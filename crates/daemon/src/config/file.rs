@@ -1,7 +1,9 @@
 //! The file as it is written: top-level sections, chains and sinks still as tables.
 
 use super::error::{ConfigFault, ConfigFaults};
+use super::state::SharedKeys;
 use super::{OperationsSection, home, locate};
+use confirmd_postgres::{Schema, UrlSource};
 use confirmd_api::Access;
 use confirmd_api::server::ServerOptions;
 use confirmd_core::{ConfigError, HumanDuration, Secret, SecretSource, parse_table};
@@ -51,12 +53,38 @@ struct Sections {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StateSection {
-    /// The folder of the state. One instance only. Required.
+    /// The folder of the state, or, where the state is in PostgreSQL, of what this instance alone needs. One instance only. Required.
     #[serde(default)]
     pub path: PathBuf,
+    /// Where the state is: in the folder, or in PostgreSQL, where several instances share it.
+    #[serde(default)]
+    pub backend: Backend,
+    /// `postgres://user@host:port/database?sslmode=verify-full`, or `{ env = "NAME" }` or `{ file = "path" }`.
+    pub url: Option<UrlSource>,
+    /// The password, if the URL has none.
+    pub password: Option<SecretSource>,
+    /// Certificates (PEM) to trust instead of the public roots.
+    pub ca_file: Option<PathBuf>,
+    /// The schema that is the state's; `confirmd_state` if nothing is said.
+    pub schema: Option<Schema>,
+    /// A statement that is run for every event in the transaction that decides it; `$1` is the event's body as text.
+    pub on_event: Option<String>,
+    /// How long a delivery that is out is kept from other instances without a sign of life: 30s if nothing is said.
+    pub lease: Option<HumanDuration>,
     /// How long event bodies and deposit records are kept. What decides is kept for ever.
     #[serde(default = "StateSection::default_history")]
     pub history: HumanDuration,
+}
+
+/// What keeps the state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Backend {
+    /// sled, in a folder: one instance.
+    #[default]
+    Sled,
+    /// PostgreSQL: any number of instances.
+    Postgres,
 }
 
 impl StateSection {
@@ -176,6 +204,7 @@ impl ConfigFile {
         })?;
         confirmd_api::server::may_listen(sections.api.listen, sections.api.admin_token.is_some())
             .map_err(|error| located(ConfigError::new("api.listen", error.text)))?;
+        SharedKeys::check(&state).map_err(located)?;
         if state.history.0.is_zero() {
             return Err(located(ConfigError::new("state.history", "0 would forget everything at once; write \"90d\", say")));
         }

@@ -13,18 +13,21 @@ mod hostile;
 mod locate;
 mod operations;
 mod sink;
+mod state;
 #[cfg(test)]
 mod tests;
 mod value;
 
 pub use chain::{ChainConfig, ConfiguredAddress};
 pub use error::{ConfigFault, ConfigFaults};
-pub use file::{ApiSection, ConfigFile, LogFormat, LogSection, StateSection};
+pub use file::{ApiSection, Backend, ConfigFile, LogFormat, LogSection, StateSection};
 pub use operations::{OperationsConfig, OperationsSection};
 pub use sink::SinkConfig;
+pub(crate) use state::SharedKeys;
 
-use confirmd_core::{ConfigError, Registry};
+use confirmd_core::{ConfigError, ConsumerName, Registry, Sink};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Everything a configuration stands for: sources and sinks built, nothing contacted.
 #[derive(Debug)]
@@ -61,6 +64,18 @@ impl Config {
                 Err(file.faults(errors))
             }
         }
+    }
+}
+
+impl Config {
+    /// The kind of each configured consumer's sink.
+    pub(crate) fn kinds(&self) -> BTreeMap<ConsumerName, &'static str> {
+        self.sinks.iter().map(|sink| (sink.name().clone(), sink.kind)).collect()
+    }
+
+    /// The sink of each configured consumer.
+    pub(crate) fn sinks_by_name(&self) -> BTreeMap<ConsumerName, Arc<dyn Sink>> {
+        self.sinks.iter().map(|sink| (sink.name().clone(), sink.sink.clone())).collect()
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// `[operations]` as it is written.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OperationsSection {
     /// Reorgs that go back at least so many blocks are told.

@@ -68,6 +68,11 @@ impl SinkConfig {
         table
     }
 
+    /// Its place in the configuration.
+    pub(crate) fn key(&self) -> String {
+        format!("sinks.{}", self.name())
+    }
+
     /// The consumer's name.
     pub fn name(&self) -> &ConsumerName {
         &self.spec.name

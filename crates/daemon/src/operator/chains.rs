@@ -2,7 +2,7 @@
 
 use crate::config::ChainConfig;
 use confirmd_api::OperatorError;
-use confirmd_core::{Address, ChainId, ChainName, ChainSource};
+use confirmd_core::{Address, ChainId, ChainName, ChainSource, SourceMeter};
 use confirmd_engine::WatcherHandle;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -18,6 +18,8 @@ pub(crate) struct ChainSlot {
     pub name: ChainName,
     /// Built from the configuration.
     pub source: Arc<dyn ChainSource>,
+    /// Counts the requests to its nodes.
+    pub meter: SourceMeter,
     /// Addresses that stand in the configuration file.
     configured: HashSet<Address>,
     watcher: RwLock<Option<WatcherHandle>>,
@@ -31,6 +33,7 @@ impl ChainSlot {
         Self {
             name: config.name.clone(),
             source: config.source.clone(),
+            meter: config.meter.clone(),
             configured,
             watcher: RwLock::default(),
             heights: Mutex::default(),
@@ -93,7 +96,7 @@ impl ChainSlot {
 /// The configured chains, by name.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Chains {
-    slots: Vec<Arc<ChainSlot>>,
+    slots: Arc<RwLock<Vec<Arc<ChainSlot>>>>,
     /// Chains whose configuration is wrong, and how; only while no instance runs.
     broken: BTreeMap<String, String>,
 }
@@ -101,36 +104,48 @@ pub(crate) struct Chains {
 impl Chains {
     /// Of built chains.
     pub(crate) fn new(chains: &[ChainConfig]) -> Self {
-        Self { slots: chains.iter().map(|chain| Arc::new(ChainSlot::new(chain))).collect(), broken: BTreeMap::new() }
+        let slots = chains.iter().map(|chain| Arc::new(ChainSlot::new(chain))).collect();
+        Self { slots: Arc::new(RwLock::new(slots)), broken: BTreeMap::new() }
+    }
+
+    /// Puts other slots in the place of all.
+    pub(crate) fn replace(&self, mut slots: Vec<Arc<ChainSlot>>) {
+        slots.sort_by(|one, other| one.name.cmp(&other.name));
+        *self.slots.write().unwrap_or_else(PoisonError::into_inner) = slots;
+    }
+
+    fn slots(&self) -> Vec<Arc<ChainSlot>> {
+        self.slots.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Remembers the chains that could not be built; asking for one gives its error.
     #[must_use]
     pub(crate) fn with_broken(mut self, names: impl Iterator<Item = String>, why: &str) -> Self {
-        let known: Vec<String> = self.slots.iter().map(|slot| slot.name.to_string()).collect();
+        let known: Vec<String> = self.iter().map(|slot| slot.name.to_string()).collect();
         self.broken = names.filter(|name| !known.contains(name)).map(|name| (name, why.to_owned())).collect();
         self
     }
 
-    /// Each, in the order of their names.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<ChainSlot>> {
-        self.slots.iter()
+    /// Each as of now, in the order of their names.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Arc<ChainSlot>> {
+        self.slots().into_iter()
     }
 
     /// By the operator's name; unknown ones list the known.
-    pub(super) fn get(&self, name: &ChainName) -> Result<&Arc<ChainSlot>, OperatorError> {
-        if let Some(slot) = self.slots.iter().find(|slot| slot.name == *name) {
-            return Ok(slot);
+    pub(super) fn get(&self, name: &ChainName) -> Result<Arc<ChainSlot>, OperatorError> {
+        let slots = self.slots();
+        if let Some(slot) = slots.iter().find(|slot| slot.name == *name) {
+            return Ok(slot.clone());
         }
         if let Some(why) = self.broken.get(name.as_str()) {
             return Err(OperatorError::invalid(why.clone()));
         }
-        let known: Vec<&str> = self.slots.iter().map(|slot| slot.name.as_str()).collect();
+        let known: Vec<&str> = slots.iter().map(|slot| slot.name.as_str()).collect();
         Err(OperatorError::not_found(format!("no chain is called {name} in the configuration; known: {}", known.join(", "))))
     }
 
     /// The operator's name of a chain id.
     pub(super) fn name_of(&self, id: &ChainId) -> Option<ChainName> {
-        self.slots.iter().find(|slot| slot.id() == id).map(|slot| slot.name.clone())
+        self.iter().find(|slot| slot.id() == id).map(|slot| slot.name.clone())
     }
 }

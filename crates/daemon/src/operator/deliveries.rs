@@ -181,10 +181,10 @@ impl LocalOperator {
 
     pub(super) async fn send_test(&self, consumer: &ConsumerName) -> Result<TestResult, OperatorError> {
         self.known_consumer(consumer).await?;
-        let Some(sink) = self.sinks.get(consumer) else {
+        let Some(sink) = self.sinks.get().get(consumer).cloned() else {
             return Err(OperatorError::conflict("a test event is sent by a running instance; start it first"));
         };
-        let kind = self.kinds.get(consumer).copied().unwrap_or("unknown");
+        let kind = self.kinds.get().get(consumer).copied().unwrap_or("unknown");
         if kind != TESTABLE {
             return Err(OperatorError::conflict(format!(
                 "a sink of kind {kind} could take a test event for a deposit; only {TESTABLE} sinks are tested this way"

@@ -33,7 +33,7 @@ impl LocalOperator {
             of_address(address, query.height, &state, &mut told);
         }
         match query.height {
-            Some(height) => self.ask_node(slot, &state, tx_id, height, address.as_ref(), &records, &mut told).await,
+            Some(height) => self.ask_node(&slot, &state, tx_id, height, address.as_ref(), &records, &mut told).await,
             None if records.is_empty() => told.unknown.push(
                 "nothing of this transaction is in our records; give `height`, its block's, so that the node can be asked for what it pays".to_owned(),
             ),

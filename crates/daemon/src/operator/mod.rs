@@ -15,19 +15,21 @@ pub(crate) use chains::{ChainSlot, Chains};
 use crate::stop::Stop;
 use async_trait::async_trait;
 use confirmd_api::view::{
-    ChainDetail, ConsumerView, Counted, CursorView, DeadGroup, DeadQuery, DeliveryDetail, DeliveryQuery, DeliveryView,
-    DepositLife, DepositQuery, DepositView, EventsPage, EventsQuery, ExplainQuery, Explanation, PutCursor, Replay, Requeue,
-    ResumeRequest, ResumeView, SettledView, Status, TestResult, WatchAdded, WatchQuery, WatchRequest, Watched,
+    ChainDetail, ConfigurationView, ConsumerView, Counted, CursorView, DeadGroup, DeadQuery, DeliveryDetail, DeliveryQuery,
+    DeliveryView, DepositLife, DepositQuery, DepositView, EventsPage, EventsQuery, ExplainQuery, Explanation, PutCursor,
+    Reloaded, Replay, Requeue, ResumeRequest, ResumeView, SettledView, Status, TestResult, WatchAdded, WatchQuery, WatchRequest,
+    Watched,
 };
 use confirmd_api::{Operator, OperatorError, Page};
 use confirmd_core::{
-    ChainName, Clock, ConsumerName, CursorName, EventId, History, Outbox, Sink, StateStore, StoreError, Timestamp, with_causes,
+    ChainName, Clock, ConsumerName, CursorName, EventId, History, Outbox, Sharing, Sink, StateStore, StoreError, Timestamp,
+    with_causes,
 };
 use confirmd_engine::{Resume, ResumeReport, WatchError, offline};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
-use tokio::sync::Notify;
+use std::sync::{Arc, PoisonError, RwLock};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 /// One store by its three contracts.
 #[derive(Debug, Clone)]
@@ -38,14 +40,42 @@ pub(crate) struct Stores {
     pub outbox: Arc<dyn Outbox>,
     /// The read model.
     pub history: Arc<dyn History>,
+    /// Where several instances decide on one state.
+    pub sharing: Option<Arc<dyn Sharing>>,
 }
 
 impl Stores {
     /// Of one value that keeps all three.
     pub(crate) fn of<T: StateStore + Outbox + History + 'static>(store: Arc<T>) -> Self {
-        Self { state: store.clone(), outbox: store.clone(), history: store }
+        Self { state: store.clone(), outbox: store.clone(), history: store, sharing: None }
     }
 }
+
+/// A value that a reload replaces as a whole.
+#[derive(Debug, Default)]
+pub(crate) struct Shared<T>(RwLock<Arc<T>>);
+
+impl<T> Shared<T> {
+    /// With this value at first.
+    pub(crate) fn new(value: T) -> Self {
+        Self(RwLock::new(Arc::new(value)))
+    }
+
+    /// The value as of now.
+    pub(crate) fn get(&self) -> Arc<T> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Another value from now on.
+    pub(crate) fn set(&self, value: T) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(value);
+    }
+}
+
+/// Who takes the configuration file over again answers here.
+pub(crate) type ReloadAnswer = oneshot::Sender<Result<Reloaded, OperatorError>>;
+/// Orders to take the configuration file over again.
+pub(crate) type ReloadOrders = mpsc::Sender<ReloadAnswer>;
 
 /// Carries an operator's orders out in this process.
 #[derive(Debug)]
@@ -55,9 +85,13 @@ pub(crate) struct LocalOperator {
     /// The chains.
     pub chains: Chains,
     /// The kind of each configured consumer's sink.
-    pub kinds: BTreeMap<ConsumerName, &'static str>,
+    pub kinds: Shared<BTreeMap<ConsumerName, &'static str>>,
     /// The sinks of a running instance, for test events.
-    pub sinks: BTreeMap<ConsumerName, Arc<dyn Sink>>,
+    pub sinks: Shared<BTreeMap<ConsumerName, Arc<dyn Sink>>>,
+    /// How the configuration file is taken over again; `None` where nothing can.
+    pub reload: Option<ReloadOrders>,
+    /// What of the configuration file is in effect.
+    pub configuration: Shared<Option<ConfigurationView>>,
     /// For times in records.
     pub clock: Arc<dyn Clock>,
     /// Wakes the pumps.
@@ -225,7 +259,8 @@ impl Operator for LocalOperator {
 
     async fn consumers(&self) -> Result<Vec<ConsumerView>, OperatorError> {
         let known = self.store(self.stores.outbox.consumers().await)?;
-        let kind = |name: &ConsumerName| self.kinds.get(name).map(|kind| (*kind).to_owned());
+        let kinds = self.kinds.get();
+        let kind = |name: &ConsumerName| kinds.get(name).map(|kind| (*kind).to_owned());
         Ok(known.into_iter().map(|status| ConsumerView::new(status.clone(), kind(&status.name))).collect())
     }
 
@@ -253,10 +288,22 @@ impl Operator for LocalOperator {
         Ok(Counted { count })
     }
 
+    async fn reload(&self) -> Result<Reloaded, OperatorError> {
+        let Some(orders) = &self.reload else {
+            return Err(OperatorError::conflict(
+                "no instance runs here that could take the configuration over; it holds from the next start",
+            ));
+        };
+        let ended = || OperatorError::unavailable("the instance is stopping; the configuration holds from the next start");
+        let (answer, answered) = oneshot::channel();
+        orders.send(answer).await.map_err(|_| ended())?;
+        answered.await.map_err(|_| ended())?
+    }
+
     async fn resume(&self, chain: &ChainName, request: ResumeRequest) -> Result<ResumeView, OperatorError> {
         let slot = self.chains.get(chain)?;
         if request.accept_reorg {
-            self.acknowledged(slot, request.reorg.as_ref()).await?;
+            self.acknowledged(&slot, request.reorg.as_ref()).await?;
         }
         let how = Resume { accept_reorg: request.accept_reorg, revert_settled: request.revert_settled };
         let report = match slot.running(self.running())? {

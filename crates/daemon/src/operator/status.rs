@@ -17,10 +17,10 @@ impl LocalOperator {
         let mut chains = Vec::new();
         for slot in self.chains.iter() {
             chains.push(match slot.handle() {
-                Some(handle) => of_status(slot, handle.status()),
+                Some(handle) => of_status(&slot, handle.status()),
                 None => {
                     let state = self.store(self.stores.state.load(slot.id()).await)?;
-                    of_state(slot, state.as_ref(), self.running())
+                    of_state(&slot, state.as_ref(), self.running())
                 }
             });
         }
@@ -33,6 +33,7 @@ impl LocalOperator {
             epoch: self.stores.state.epoch().0,
             chains,
             consumers: self.consumers().await?,
+            configuration: self.configuration.get().as_ref().clone(),
         })
     }
 }
@@ -65,10 +66,11 @@ impl LocalOperator {
 
     pub(super) async fn look_at_chain(&self, name: &ChainName) -> Result<ChainDetail, OperatorError> {
         let slot = self.chains.get(name)?;
-        let chain = self.view_of(slot).await?;
+        let chain = self.view_of(&slot).await?;
         let reorgs = self.store(self.stores.history.reorgs(slot.id(), REORGS_SHOWN).await)?;
+        let source = &slot.source;
         let time = |block: Option<BlockRef>| async move {
-            let header = slot.source.header_at(block?.height).await.ok()??;
+            let header = source.header_at(block?.height).await.ok()??;
             header.time
         };
         let asked = async {

@@ -43,7 +43,7 @@ impl LocalOperator {
             }
             if let Some(reference) = query.reference.as_deref() {
                 let from = place.as_ref().filter(|(chain, _)| *chain == slot.name).map(|(_, bytes)| bytes.clone());
-                let more = self.labelled(slot, reference, from, limit, &mut looked_at, &mut items).await?;
+                let more = self.labelled(&slot, reference, from, limit, &mut looked_at, &mut items).await?;
                 if more.is_some() {
                     return Ok(Page { items, next: more.map(|bytes| Cursor::of(&(slot.name.clone(), bytes))) });
                 }
@@ -102,7 +102,7 @@ impl LocalOperator {
         for slot in self.chains.iter().filter(|slot| query.chain.as_ref().is_none_or(|chain| *chain == slot.name)) {
             match slot.source.parse_address(text) {
                 Ok(address) => {
-                    items.extend(self.entry_of(slot, &address).await?.map(|entry| Watched::new(slot.name.clone(), entry)))
+                    items.extend(self.entry_of(&slot, &address).await?.map(|entry| Watched::new(slot.name.clone(), entry)))
                 }
                 Err(error) if query.chain.is_some() => return Err(OperatorError::invalid(error.to_string())),
                 Err(_) => {}
@@ -140,7 +140,7 @@ impl LocalOperator {
                 ))));
             }
             let slot = self.chains.get(&entry.chain).map_err(refused)?;
-            let address = parse(slot, &entry.address).map_err(refused)?;
+            let address = parse(&slot, &entry.address).map_err(refused)?;
             let (_, list) = by_chain.entry(entry.chain).or_insert_with(|| (slot.clone(), Vec::new()));
             list.push(NewWatch { address, reference: entry.reference, origin: WatchOrigin::Command });
         }
@@ -198,10 +198,10 @@ impl LocalOperator {
 
     pub(super) async fn remove_watched(&self, chain: &ChainName, addresses: Vec<String>) -> Result<Counted, OperatorError> {
         let slot = self.chains.get(chain)?;
-        let parsed: Vec<Address> = addresses.iter().map(|text| parse(slot, text)).collect::<Result<_, _>>()?;
+        let parsed: Vec<Address> = addresses.iter().map(|text| parse(&slot, text)).collect::<Result<_, _>>()?;
         if let Some(configured) = parsed.iter().find(|address| slot.is_configured(address)) {
             return Err(OperatorError::conflict(format!(
-                "{configured} stands in `chains.{chain}.watch` of the configuration; take it out there and start again, or the next start would add it again"
+                "{configured} stands in `chains.{chain}.watch` of the configuration; take it out there and `confirmd reload`, or the next start would add it again"
             )));
         }
         let count = match slot.running(self.running())? {

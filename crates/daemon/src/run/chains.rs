@@ -1,10 +1,10 @@
 //! One watcher per chain, each on its own: what happens to one changes nothing for another (G9).
 
-use super::Tasks;
-use crate::config::{ChainConfig, Config};
+use super::tasks::{Part, Tasks};
+use crate::config::ChainConfig;
 use crate::operator::{ChainSlot, LocalOperator};
 use crate::stop::Stop;
-use confirmd_core::{Clock, StateStore, StoreError, with_causes};
+use confirmd_core::{Clock, Sharing, StateStore, StoreError, with_causes};
 use confirmd_engine::{ConfigWatch, WatchError, Watcher, WatcherDeps};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,18 +13,13 @@ use tokio::sync::Notify;
 /// Before a watcher that failed is started again from what is on disk.
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
 
-pub(super) fn spawn(config: &Config, operator: &Arc<LocalOperator>, tasks: &mut Tasks) {
-    for (slot, chain) in operator.chains.iter().zip(&config.chains) {
-        let supervised = Supervised {
-            slot: slot.clone(),
-            config_watch: config_watch(chain),
-            store: operator.stores.state.clone(),
-            clock: operator.clock.clone(),
-            wake: operator.wake.clone(),
-            stop: tasks.stop().clone(),
-        };
-        tasks.spawn(format!("chain {}", slot.name), supervised.run());
-    }
+/// Starts the watcher of a slot that was made of this configuration.
+pub(super) fn spawn(slot: &Arc<ChainSlot>, chain: &ChainConfig, operator: &Arc<LocalOperator>, tasks: &Tasks) -> Part {
+    let (slot, config_watch) = (slot.clone(), config_watch(chain));
+    let (store, clock, wake) = (operator.stores.state.clone(), operator.clock.clone(), operator.wake.clone());
+    let sharing = operator.stores.sharing.clone();
+    let supervised = |stop| Supervised { slot: slot.clone(), config_watch, store, sharing, clock, wake, stop }.run();
+    tasks.spawn_part(format!("chain {}", slot.name), supervised)
 }
 
 fn config_watch(chain: &ChainConfig) -> Vec<ConfigWatch> {
@@ -37,6 +32,7 @@ struct Supervised {
     slot: Arc<ChainSlot>,
     config_watch: Vec<ConfigWatch>,
     store: Arc<dyn StateStore>,
+    sharing: Option<Arc<dyn Sharing>>,
     clock: Arc<dyn Clock>,
     wake: Arc<Notify>,
     stop: Stop,
@@ -82,6 +78,10 @@ impl Supervised {
         let watcher = match Watcher::open(deps).await {
             Ok(watcher) => watcher,
             Err(error) => return ended(&error),
+        };
+        let watcher = match &self.sharing {
+            Some(sharing) => watcher.sharing(sharing.clone()),
+            None => watcher,
         };
         self.slot.set(Some(watcher.handle()));
         // A task of its own: a panic ends the watcher, not its supervision. Dropped with us, it is aborted.

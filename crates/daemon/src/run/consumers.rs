@@ -1,14 +1,13 @@
 //! One pump per consumer, and what is asked of consumers before anything starts.
 
-use super::Tasks;
 use super::metrics::{MeteredSink, Metrics};
+use super::tasks::{Part, Tasks};
 use crate::config::{Config, SinkConfig};
 use crate::operator::{LocalOperator, Stores};
 use crate::stop::Stop;
 use anyhow::{Context as _, bail};
 use confirmd_core::{Clock, ConsumerName, Sink, SinkErrorKind, StoreError, with_causes};
 use confirmd_engine::{Pump, PumpDeps, RetrySchedule};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,10 +34,9 @@ pub(super) async fn none_left_behind(config: &Config, stores: &Stores) -> anyhow
     Ok(())
 }
 
-/// Asks every sink whether it could deliver. One that needs an operator refuses the start; one that is only down does not.
-pub(super) async fn check_sinks(config: &Config) -> anyhow::Result<()> {
-    let checks =
-        config.sinks.iter().map(|sink| async move { (sink, tokio::time::timeout(CHECK_LIMIT, sink.sink.check()).await) });
+/// Asks sinks whether they could deliver. One that needs an operator refuses the start; one that is only down does not.
+pub(super) async fn check_sinks(sinks: impl Iterator<Item = &SinkConfig>) -> anyhow::Result<()> {
+    let checks = sinks.map(|sink| async move { (sink, tokio::time::timeout(CHECK_LIMIT, sink.sink.check()).await) });
     for (sink, result) in futures::future::join_all(checks).await {
         match result {
             Ok(Ok(())) => {}
@@ -58,47 +56,45 @@ pub(super) async fn check_sinks(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `unasked`: their books are compared with the state before anything is delivered to them.
+/// Starts the pump of a configured consumer. `unasked`: its books are compared with the state before anything is delivered to it.
 pub(super) fn spawn(
-    config: &Config,
+    sink: &SinkConfig,
+    unasked: bool,
+    history: Duration,
     operator: &Arc<LocalOperator>,
     metrics: &Arc<Metrics>,
-    unasked: &BTreeSet<ConsumerName>,
-    tasks: &mut Tasks,
-) {
-    for sink in &config.sinks {
-        let gate = unasked.contains(sink.name()).then(|| Gate {
-            name: sink.name().clone(),
-            sink: sink.sink.clone(),
-            stores: operator.stores.clone(),
-            history: config.file.state.history.0,
+    tasks: &Tasks,
+) -> Part {
+    let gate = unasked.then(|| Gate {
+        name: sink.name().clone(),
+        sink: sink.sink.clone(),
+        stores: operator.stores.clone(),
+        history,
+        clock: operator.clock.clone(),
+    });
+    let operator = operator.clone();
+    let metered = MeteredSink::around(sink.name(), sink.sink.clone(), metrics.clone());
+    let (schedule, name) = (schedule(sink), sink.name().clone());
+    let pump = move || {
+        Pump::new(PumpDeps {
+            consumer: name.clone(),
+            sink: metered.clone(),
+            outbox: operator.stores.outbox.clone(),
             clock: operator.clock.clone(),
-        });
-        let operator = operator.clone();
-        let metered = MeteredSink::around(sink.name(), sink.sink.clone(), metrics.clone());
-        let (schedule, sink_, name) = (schedule(sink), metered, sink.name().clone());
-        let stop = tasks.stop().clone();
-        let pump = move || {
-            Pump::new(PumpDeps {
-                consumer: name.clone(),
-                sink: sink_.clone(),
-                outbox: operator.stores.outbox.clone(),
-                clock: operator.clock.clone(),
-                wake: operator.wake.clone(),
-                schedule: schedule.clone(),
-                seed: fastrand::u64(..),
-            })
-        };
-        let name_ = sink.name().to_string();
-        tasks.spawn(format!("sink {}", sink.name()), async move {
-            if let Some(gate) = gate
-                && !gate.passed(&stop).await
-            {
-                return;
-            }
-            supervise(name_, pump, stop).await;
-        });
-    }
+            wake: operator.wake.clone(),
+            schedule: schedule.clone(),
+            seed: fastrand::u64(..),
+        })
+    };
+    let name = sink.name().to_string();
+    tasks.spawn_part(format!("sink {name}"), |stop| async move {
+        if let Some(gate) = gate
+            && !gate.passed(&stop).await
+        {
+            return;
+        }
+        supervise(name, pump, stop).await;
+    })
 }
 
 /// Holds a pump back until its consumer's books were compared with the state.

@@ -9,7 +9,8 @@ use crate::stop::Stop;
 use anyhow::Context as _;
 use confirmd_api::Operator;
 use confirmd_core::{Clock, SystemClock};
-use confirmd_store_sled::{OpenOptions, SledStore};
+use super::OpenState;
+use confirmd_store_sled::OpenOptions;
 use std::sync::Arc;
 
 /// How an embedded instance is started.
@@ -32,7 +33,7 @@ impl Default for EmbeddedOptions {
 pub struct Embedded {
     tasks: Tasks,
     operator: Arc<LocalOperator>,
-    store: Arc<SledStore>,
+    store: OpenState,
     stop: Stop,
 }
 
@@ -44,9 +45,10 @@ impl Embedded {
     pub async fn start(config: &Config, options: EmbeddedOptions) -> anyhow::Result<Self> {
         let (store, unasked) = open_compared(config, options.store).await?;
         let metrics = Metrics::new(config, options.clock.clone());
-        let stores = metered(store.clone(), &metrics);
+        let stores = metered(&store, &metrics);
         let stop = Stop::new();
-        let operator = operator(config, stores, options.clock, stop.clone()).await?;
+        let operator = operator(config, stores, options.clock, stop.clone(), None).await?;
+        store.wake_on_events(&operator.wake);
         let mut tasks = Tasks::new(stop.clone());
         spawn_parts(config, &operator, &metrics, &unasked, &mut tasks);
         Ok(Self { tasks, operator, store, stop })

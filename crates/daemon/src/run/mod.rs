@@ -10,33 +10,37 @@ mod operations;
 mod pace;
 mod progress;
 mod prune;
+mod reload;
 mod signals;
 mod state;
 mod tasks;
 
 pub(crate) use books::{feed, introduce};
 pub use embedded::{Embedded, EmbeddedOptions};
-pub(crate) use state::{open as open_state, until_free_or_answering};
+pub(crate) use state::{OpenState, open as open_state, until_free_or_answering};
 
 use crate::cli::RunArgs;
 use crate::config::{Config, ConfigFile};
-use crate::operator::{Chains, LocalOperator, Stores};
+use crate::operator::{Chains, LocalOperator, ReloadAnswer, ReloadOrders, Shared, Stores};
+use confirmd_api::view::ConfigurationView;
 use crate::stop::Stop;
 use anyhow::Context as _;
 use confirmd_api::instance::InstanceAddress;
 use confirmd_api::server::{self, Bound, ServerOptions};
-use confirmd_core::{Clock, ConsumerName, Registry, StateStore, SystemClock, with_causes};
+use confirmd_core::{Clock, ConsumerName, Registry, SystemClock, with_causes};
 use confirmd_store_sled::OpenOptions;
-use confirmd_store_sled::SledStore;
 use indicatif::MultiProgress;
+use logs::SetFilter;
 use metrics::{Gatherer, MeteredState, Metrics};
-use std::collections::BTreeSet;
-use std::path::Path;
+use reload::Reloader;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use tasks::Tasks;
-use tokio::sync::Notify;
+use tasks::{Part, Tasks};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinSet;
 
 /// What keeps an instance from starting on this state, if anything does.
 pub(crate) async fn state_problems(config: &Config, stores: &Stores) -> anyhow::Result<()> {
@@ -51,7 +55,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(10);
 pub(crate) async fn run(file: &Path, args: &RunArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
     let file = ConfigFile::read(file)?;
     let bars = MultiProgress::new();
-    logs::start(&file, args.log_format, &bars)?;
+    let set_filter = logs::start(&file, args.log_format, &bars)?;
     let config = Config::build(file, registry)?;
     if config.chains.is_empty() {
         anyhow::bail!("{}: no chain is configured; `confirmd kinds` shows examples", config.file.path.display());
@@ -61,14 +65,18 @@ pub(crate) async fn run(file: &Path, args: &RunArgs, registry: &Registry) -> any
     }
     // Signals count from here on, so that a slow start can be stopped, too.
     let stop = Stop::new();
-    let signals = tokio::spawn(signals::watch(stop.clone())?);
+    let mut signals = JoinSet::new();
+    signals.spawn(signals::watch(stop.clone())?);
+    let (orders, ordered) = mpsc::channel(1);
+    signals.spawn(signals::reload(orders.clone())?);
+    let reload = Reload { orders, ordered, registry: registry.clone(), set_filter };
     let started = tokio::select! {
-        started = start(&config, args, stop.clone(), &bars) => started?,
+        started = start(config, args, stop.clone(), &bars, reload) => started?,
         () = stop.stopped() => return Ok(ExitCode::SUCCESS),
     };
     stop.stopped().await;
     started.end().await;
-    signals.abort();
+    drop(signals);
     match stop.failure() {
         Some(why) => Err(anyhow::anyhow!("{why}")),
         None => Ok(ExitCode::SUCCESS),
@@ -80,7 +88,8 @@ pub(crate) async fn run(file: &Path, args: &RunArgs, registry: &Registry) -> any
 pub(crate) struct Started {
     tasks: Tasks,
     instance: InstanceAddress,
-    store: Arc<SledStore>,
+    folder: PathBuf,
+    store: OpenState,
 }
 
 impl Started {
@@ -90,7 +99,7 @@ impl Started {
         for name in self.tasks.end(STOP_LIMIT).await {
             tracing::warn!(task = name, "did not stop in time and was dropped; nothing is lost");
         }
-        self.instance.remove(self.store.path());
+        self.instance.remove(&self.folder);
         if let Err(error) = self.store.close().await {
             tracing::warn!(error = %with_causes(&error), "the store did not close cleanly; nothing is lost");
         }
@@ -98,64 +107,76 @@ impl Started {
     }
 }
 
+/// How a running instance takes its configuration over again.
+#[derive(Debug)]
+struct Reload {
+    orders: ReloadOrders,
+    ordered: mpsc::Receiver<ReloadAnswer>,
+    registry: Registry,
+    set_filter: SetFilter,
+}
+
 /// Checks what must hold, then starts every part. It runs until `stop` says so; then `Started::end` must be called.
-pub(crate) async fn start(config: &Config, args: &RunArgs, stop: Stop, bars: &MultiProgress) -> anyhow::Result<Started> {
+async fn start(config: Config, args: &RunArgs, stop: Stop, bars: &MultiProgress, reload: Reload) -> anyhow::Result<Started> {
     let state_path = config.file.state.path.clone();
     let options = OpenOptions { init: args.init, restored: args.restored, ..OpenOptions::default() };
-    let (store, unasked) = open_compared(config, options).await?;
-    let metrics = Metrics::new(config, Arc::new(SystemClock));
-    let stores = metered(store.clone(), &metrics);
+    let (store, unasked) = open_compared(&config, options).await?;
+    let metrics = Metrics::new(&config, Arc::new(SystemClock));
+    let stores = metered(&store, &metrics);
     let options = ServerOptions {
         listen: config.file.api.listen,
         access: config.file.api.access().map_err(|error| config.file.faults(vec![error]))?,
         requests_per_second: config.file.api.requests_per_second,
     };
     let bound = server::bind(options).await.map_err(|error| anyhow::anyhow!("api.listen: {error}"))?;
-    let operator = operator(config, stores, Arc::new(SystemClock), stop.clone()).await?;
+    let operator = operator(&config, stores, Arc::new(SystemClock), stop.clone(), Some(reload.orders)).await?;
+    store.wake_on_events(&operator.wake);
     let mut tasks = Tasks::new(stop);
-    let bound = bound.with_metrics(Arc::new(Gatherer::new(config, &metrics, &operator)));
+    let bound = bound.with_metrics(Arc::new(Gatherer::new(&metrics, &operator)));
     let instance = serve(bound, operator.clone(), &state_path, &mut tasks)?;
     // Before anything has a line of its own to say.
     tracing::info!(version = crate::cli::VERSION, api = %instance.address, state = %state_path.display(),
         chains = config.chains.len(), sinks = config.sinks.len(), "confirmd runs");
-    spawn_parts(config, &operator, &metrics, &unasked, &mut tasks);
+    let parts = spawn_parts(&config, &operator, &metrics, &unasked, &mut tasks);
+    let reloader = Reloader::new(config, parts, reload.registry, reload.set_filter, &operator, &metrics, &tasks);
+    tasks.spawn("configuration", reloader.run(reload.ordered));
     metrics::sample(&metrics, &operator, &mut tasks);
     pace::spawn(&operator, &mut tasks);
     if !args.no_progress {
         progress::spawn(&operator, bars, &mut tasks);
     }
-    Ok(Started { tasks, instance, store })
+    Ok(Started { tasks, instance, folder: state_path, store })
 }
 
 /// Opens the state, and compares it with the books of consumers that keep some. Where they have seen more, the state is an older
 /// copy: it takes a new epoch, unless it has one, and takes over what they know. Also returns whose books could not be asked.
-async fn open_compared(config: &Config, options: OpenOptions) -> anyhow::Result<(Arc<SledStore>, BTreeSet<ConsumerName>)> {
-    let path = &config.file.state.path;
+async fn open_compared(config: &Config, options: OpenOptions) -> anyhow::Result<(OpenState, BTreeSet<ConsumerName>)> {
+    let section = &config.file.state;
     let (clock, restored) = (options.clock.clone(), options.restored);
-    let mut store = state::open(path, options.clone()).await?;
+    let mut store = state::open(section, options.clone()).await?;
     if restored {
-        tracing::info!(epoch = StateStore::epoch(store.as_ref()).0, "the restored state has a new epoch");
+        tracing::info!(epoch = store.state().epoch().0, "the restored state has a new epoch");
     }
-    introduce(config, store.as_ref());
-    let stores = Stores::of(store.clone());
+    introduce(config, store.state());
+    let stores = store.stores();
     can_start(config, &stores).await?;
     let compared = books::compare(config, &stores, clock.as_ref()).await?;
     drop(stores);
     if compared.ahead.is_empty() {
         return Ok((store, compared.unasked));
     }
-    let epoch = StateStore::epoch(store.as_ref());
+    let epoch = store.state().epoch();
     if compared.ahead.iter().any(|(_, newest)| newest.feed.epoch == epoch) {
         store.close().await.context("close the state for a new epoch")?;
         drop(store);
-        store = state::open(path, OpenOptions { init: false, restored: true, ..options }).await?;
-        introduce(config, store.as_ref());
+        store = state::open(section, OpenOptions { init: false, restored: true, ..options }).await?;
+        introduce(config, store.state());
     }
     for (consumer, newest) in &compared.ahead {
-        tracing::warn!(sink = %consumer, event = %newest.event, position = newest.position.0, epoch = StateStore::epoch(store.as_ref()).0,
+        tracing::warn!(sink = %consumer, event = %newest.event, position = newest.position.0, epoch = store.state().epoch().0,
             "the consumer was told of an event that this state does not know: it is an older copy, and goes on in a new epoch");
     }
-    let stores = Stores::of(store.clone());
+    let stores = store.stores();
     for sink in &config.sinks {
         // What is taken over is told to every consumer, also to one that is new to this state.
         stores.outbox.register(&sink.spec).await.with_context(|| format!("sinks.{}", sink.name()))?;
@@ -167,26 +188,32 @@ async fn open_compared(config: &Config, options: OpenOptions) -> anyhow::Result<
 /// What must hold before anything starts.
 async fn can_start(config: &Config, stores: &Stores) -> anyhow::Result<()> {
     state_problems(config, stores).await?;
-    consumers::check_sinks(config).await?;
-    operations::check_sink(config).await
+    consumers::check_sinks(config.sinks.iter()).await?;
+    operations::check_sink(config.operations.as_ref()).await
 }
 
 /// The store's three contracts, its commits counted.
-fn metered(store: Arc<SledStore>, metrics: &Arc<Metrics>) -> Stores {
-    let stores = Stores::of(store);
+fn metered(store: &OpenState, metrics: &Arc<Metrics>) -> Stores {
+    let stores = store.stores();
     Stores { state: MeteredState::around(stores.state, metrics.clone()), ..stores }
 }
 
 /// Makes the consumers known, and whoever carries out an operator's orders.
-async fn operator(config: &Config, stores: Stores, clock: Arc<dyn Clock>, stop: Stop) -> anyhow::Result<Arc<LocalOperator>> {
+async fn operator(config: &Config, stores: Stores, clock: Arc<dyn Clock>, stop: Stop, reload: Option<ReloadOrders>) -> anyhow::Result<Arc<LocalOperator>> {
     for sink in &config.sinks {
         let registered = stores.outbox.register(&sink.spec).await;
         registered.with_context(|| format!("sinks.{}", sink.name()))?;
     }
     Ok(Arc::new(LocalOperator {
         chains: Chains::new(&config.chains),
-        kinds: config.sinks.iter().map(|sink| (sink.name().clone(), sink.kind)).collect(),
-        sinks: config.sinks.iter().map(|sink| (sink.name().clone(), sink.sink.clone())).collect(),
+        kinds: Shared::new(config.kinds()),
+        sinks: Shared::new(config.sinks_by_name()),
+        reload,
+        configuration: Shared::new(Some(ConfigurationView {
+            file: config.file.path.display().to_string(),
+            loaded_at: clock.now().to_rfc3339(),
+            refused: None,
+        })),
         wake: Arc::new(Notify::new()),
         state_path: config.file.state.path.clone(),
         started_at: Some(clock.now()),
@@ -196,6 +223,12 @@ async fn operator(config: &Config, stores: Stores, clock: Arc<dyn Clock>, stop: 
     }))
 }
 
+/// What can be ended and started again alone, by its key in the configuration.
+type Parts = BTreeMap<String, Part>;
+
+/// The key of the teller of operational events.
+const OPERATIONS: &str = "operations";
+
 /// Starts everything that watches, delivers and forgets.
 fn spawn_parts(
     config: &Config,
@@ -203,11 +236,21 @@ fn spawn_parts(
     metrics: &Arc<Metrics>,
     unasked: &BTreeSet<ConsumerName>,
     tasks: &mut Tasks,
-) {
-    chains::spawn(config, operator, tasks);
-    consumers::spawn(config, operator, metrics, unasked, tasks);
-    operations::spawn(config, operator, metrics, tasks);
-    prune::spawn(config.file.state.history.0, operator, tasks);
+) -> Parts {
+    let mut parts = BTreeMap::new();
+    for (slot, chain) in operator.chains.iter().zip(&config.chains) {
+        parts.insert(chain.key(), chains::spawn(&slot, chain, operator, tasks));
+    }
+    let history = config.file.state.history.0;
+    for sink in &config.sinks {
+        let part = consumers::spawn(sink, unasked.contains(sink.name()), history, operator, metrics, tasks);
+        parts.insert(sink.key(), part);
+    }
+    if let Some(operations) = &config.operations {
+        parts.insert(OPERATIONS.to_owned(), operations::spawn(operations, operator, metrics, tasks));
+    }
+    prune::spawn(history, operator, tasks);
+    parts
 }
 
 fn serve(bound: Bound, operator: Arc<LocalOperator>, state: &Path, tasks: &mut Tasks) -> anyhow::Result<InstanceAddress> {

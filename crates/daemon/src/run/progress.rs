@@ -3,8 +3,10 @@
 use super::Tasks;
 use crate::operator::{ChainSlot, LocalOperator};
 use crate::stop::Stop;
+use confirmd_core::ChainName;
 use confirmd_engine::{ChainStatus, Phase};
 use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -18,34 +20,38 @@ const LINE: Duration = Duration::from_secs(30);
 const WORTH_A_BAR: u64 = 20;
 
 pub(super) fn spawn(operator: &Arc<LocalOperator>, bars: &MultiProgress, tasks: &mut Tasks) {
-    let terminal = std::io::stderr().is_terminal();
-    for slot in operator.chains.iter() {
-        let bars = terminal.then(|| bars.clone());
-        tasks.spawn(format!("progress of {}", slot.name), follow(slot.clone(), bars, tasks.stop().clone()));
-    }
+    let bars = std::io::stderr().is_terminal().then(|| bars.clone());
+    tasks.spawn("progress", follow(operator.clone(), bars, tasks.stop().clone()));
 }
 
-async fn follow(slot: Arc<ChainSlot>, bars: Option<MultiProgress>, stop: Stop) {
-    let mut shown: Option<CatchUp> = None;
+async fn follow(operator: Arc<LocalOperator>, bars: Option<MultiProgress>, stop: Stop) {
+    let mut shown: BTreeMap<ChainName, CatchUp> = BTreeMap::new();
     loop {
         tokio::select! {
             () = stop.stopped() => break,
             () = tokio::time::sleep(LOOK) => {}
         }
-        let status = slot.handle().map(|handle| handle.status());
-        match status.as_ref().and_then(left) {
-            Some((at, to)) => match &mut shown {
+        let mut left: BTreeMap<ChainName, (Arc<ChainSlot>, u64, u64)> = BTreeMap::new();
+        for slot in operator.chains.iter() {
+            if let Some((at, to)) = slot.handle().and_then(|handle| left_of(&handle.status())) {
+                left.insert(slot.name.clone(), (slot, at, to));
+            }
+        }
+        shown.retain(|name, _| left.contains_key(name));
+        for (name, (slot, at, to)) in left {
+            match shown.get_mut(&name) {
                 Some(catch_up) => catch_up.advance(at, to),
-                None if to.saturating_sub(at) >= WORTH_A_BAR => shown = Some(CatchUp::new(&slot, bars.as_ref(), at, to)),
+                None if to.saturating_sub(at) >= WORTH_A_BAR => {
+                    shown.insert(name, CatchUp::new(&slot, bars.as_ref(), at, to));
+                }
                 None => {}
-            },
-            None => drop(shown.take()),
+            }
         }
     }
 }
 
 /// Where a chain is and where it goes to, while it catches up.
-fn left(status: &ChainStatus) -> Option<(u64, u64)> {
+fn left_of(status: &ChainStatus) -> Option<(u64, u64)> {
     let (at, to) = (status.trail_tip.as_ref()?.height.0, status.source_tip.as_ref()?.height.0);
     matches!(status.phase, Phase::CatchingUp).then_some((at, to))
 }

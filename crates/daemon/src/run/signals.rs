@@ -1,9 +1,11 @@
-//! SIGTERM and Ctrl-C.
+//! SIGTERM and Ctrl-C end the instance, SIGHUP takes its configuration over again.
 
+use crate::operator::ReloadOrders;
 use crate::stop::Stop;
 use anyhow::Context as _;
 use std::future::Future;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
 
 /// The first signal stops cleanly; a second one ends the process at once, which is as safe as a crash.
 pub(super) fn watch(stop: Stop) -> anyhow::Result<impl Future<Output = ()>> {
@@ -22,6 +24,19 @@ pub(super) fn watch(stop: Stop) -> anyhow::Result<impl Future<Output = ()>> {
                 tracing::warn!(signal = name, "told to stop again: ending at once");
                 std::process::exit(130);
             }
+        }
+    })
+}
+
+/// A hang-up orders a reload. One that comes while another waits is that one.
+pub(super) fn reload(orders: ReloadOrders) -> anyhow::Result<impl Future<Output = ()>> {
+    let mut hang_up = signal(SignalKind::hangup()).context("listen for SIGHUP")?;
+    Ok(async move {
+        while hang_up.recv().await.is_some() {
+            tracing::info!(signal = "SIGHUP", "told to take the configuration over again");
+            // What comes of it is logged where it is done.
+            let (answer, _) = oneshot::channel();
+            let _ = orders.try_send(answer);
         }
     })
 }

@@ -1,14 +1,17 @@
 //! Opens the state, and checks that it belongs to this configuration.
 
-use crate::config::Config;
+use crate::config::{Backend, Config, SharedKeys, StateSection};
 use crate::operator::Stores;
 use anyhow::{Context as _, bail};
 use confirmd_api::Client;
 use confirmd_api::client::Found;
+use confirmd_core::{StateStore, StoreError};
+use confirmd_store_postgres::{PgOptions, PgStore};
 use confirmd_store_sled::{OpenOptions, SledStore};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// How long a process that holds the state without an API may take to end or to offer one.
 const HELD_FOR: Duration = Duration::from_secs(5);
@@ -24,11 +27,66 @@ pub(crate) async fn until_free_or_answering(path: &Path) {
     let _ = tokio::time::timeout(HELD_FOR, waited).await;
 }
 
-/// Opens the state's folder. Errors say what to do.
-pub(crate) async fn open(path: &Path, options: OpenOptions) -> anyhow::Result<Arc<SledStore>> {
+/// An open state, wherever it is.
+#[derive(Debug, Clone)]
+pub(crate) enum OpenState {
+    /// In a folder, ours alone.
+    Sled(Arc<SledStore>),
+    /// In PostgreSQL, shared.
+    Postgres(Arc<PgStore>),
+}
+
+impl OpenState {
+    /// Its three contracts.
+    pub(crate) fn stores(&self) -> Stores {
+        match self {
+            Self::Sled(store) => Stores::of(store.clone()),
+            Self::Postgres(store) => Stores { sharing: Some(store.clone()), ..Stores::of(store.clone()) },
+        }
+    }
+
+    /// What a chain's watcher sees of it.
+    pub(crate) fn state(&self) -> &dyn StateStore {
+        match self {
+            Self::Sled(store) => store.as_ref(),
+            Self::Postgres(store) => store.as_ref(),
+        }
+    }
+
+    /// Other instances' decisions wake the pumps, too.
+    pub(crate) fn wake_on_events(&self, wake: &Arc<Notify>) {
+        if let Self::Postgres(store) = self {
+            store.wake_on_events(wake.clone());
+        }
+    }
+
+    /// Lets the state go in order.
+    pub(crate) async fn close(&self) -> Result<(), StoreError> {
+        match self {
+            Self::Sled(store) => store.close().await,
+            Self::Postgres(store) => store.close().await,
+        }
+    }
+}
+
+/// Opens the state. Errors say what to do.
+pub(crate) async fn open(section: &StateSection, options: OpenOptions) -> anyhow::Result<OpenState> {
+    let path = &section.path;
     until_free_or_answering(path).await;
-    let store = SledStore::open(path, options).await;
-    Ok(Arc::new(store.context("the state can't be opened (state.path)")?))
+    match section.backend {
+        Backend::Sled => {
+            let store = SledStore::open(path, options).await;
+            Ok(OpenState::Sled(Arc::new(store.context("the state can't be opened (state.path)")?)))
+        }
+        Backend::Postgres => {
+            std::fs::create_dir_all(path)
+                .with_context(|| format!("make the instance's folder {} (state.path)", path.display()))?;
+            let (server, shared) = SharedKeys::server(section)?;
+            let shared = PgOptions { init: options.init, restored: options.restored, clock: options.clock, ..shared };
+            let store = PgStore::open(server, shared).await;
+            Ok(OpenState::Postgres(Arc::new(store.context("the state can't be opened (state.url)")?)))
+        }
+    }
 }
 
 /// Refuses a state that knows a configured chain's name as another network; warns of chains that are not configured.

@@ -62,7 +62,10 @@ fn an_adapter_knows_core_and_the_way_to_a_node_or_server_only_never_another_adap
     for (folder, package) in adapters {
         let known = shipped(package);
         let ours = ours(&known, &members);
-        assert!(ours.iter().all(|name| ["confirmd-core", "confirmd-rpc", "confirmd-postgres"].contains(name)), "{folder} knows {ours:?}");
+        assert!(
+            ours.iter().all(|name| ["confirmd-core", "confirmd-rpc", "confirmd-postgres"].contains(name)),
+            "{folder} knows {ours:?}"
+        );
         assert!(!known.contains("sled"), "{folder} touches a database");
         seen += 1;
     }

@@ -1,7 +1,6 @@
 //! What is read when somebody asks for the metrics.
 
 use super::{Maker, Metrics, families as f, process};
-use crate::config::Config;
 use crate::operator::LocalOperator;
 use crate::run::Tasks;
 use async_trait::async_trait;
@@ -71,6 +70,15 @@ impl Gauges {
     }
 }
 
+impl Gauges {
+    /// Forgets every label; what still is shows again with the next reading.
+    pub(super) fn reset(&self) {
+        let chains = [&self.tip, &self.trail, &self.floor, &self.lag_blocks, &self.lag_seconds, &self.state];
+        let held = [&self.pending, &self.reported, &self.watched, &self.deliveries, &self.paused, &self.oldest];
+        chains.into_iter().chain(held).for_each(|gauge| gauge.reset());
+    }
+}
+
 /// Sets a gauge. Larger numbers than a gauge holds do not come up.
 fn set(gauge: &IntGaugeVec, labels: &[&str], value: u64) {
     gauge.with_label_values(labels).set(i64::try_from(value).unwrap_or(i64::MAX));
@@ -80,9 +88,12 @@ fn count(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-/// Brings a counter to what was counted elsewhere.
+/// Brings a counter to what was counted elsewhere; there it may have begun anew.
 fn raise(counter: &IntCounterVec, labels: &[&str], to: u64) {
     let counter = counter.with_label_values(labels);
+    if to < counter.get() {
+        counter.reset();
+    }
     counter.inc_by(to.saturating_sub(counter.get()));
 }
 
@@ -209,23 +220,19 @@ impl Metrics {
 pub(crate) struct Gatherer {
     metrics: Arc<Metrics>,
     operator: Arc<LocalOperator>,
-    meters: Vec<(ChainName, SourceMeter)>,
     /// One at a time: what is read elsewhere is put in piece by piece.
     turn: Mutex<()>,
 }
 
 impl Gatherer {
-    pub(crate) fn new(config: &Config, metrics: &Arc<Metrics>, operator: &Arc<LocalOperator>) -> Self {
-        let meters = config.chains.iter().map(|chain| (chain.name.clone(), chain.meter.clone())).collect();
-        Self { metrics: metrics.clone(), operator: operator.clone(), meters, turn: Mutex::default() }
+    pub(crate) fn new(metrics: &Arc<Metrics>, operator: &Arc<LocalOperator>) -> Self {
+        Self { metrics: metrics.clone(), operator: operator.clone(), turn: Mutex::default() }
     }
 
     async fn read(&self) -> Result<(), StoreError> {
         for slot in self.operator.chains.iter() {
             self.metrics.show_chain(&slot.name, slot.handle().map(|handle| handle.status()).as_ref());
-        }
-        for (chain, meter) in &self.meters {
-            self.metrics.show_requests(chain, meter);
+            self.metrics.show_requests(&slot.name, &slot.meter);
         }
         for status in self.operator.stores.outbox.consumers().await? {
             let oldest = match status.waiting {
@@ -245,7 +252,8 @@ impl Gatherer {
             confirmed: counted(name, "confirmed"),
             reverted: counted(name, "reverted"),
         };
-        let mut figures = Figures { chains: self.metrics.names.values().map(of_chain).collect(), consumers: Vec::new() };
+        let names: Vec<ChainName> = self.operator.chains.iter().map(|slot| slot.name.clone()).collect();
+        let mut figures = Figures { chains: names.iter().map(of_chain).collect(), consumers: Vec::new() };
         for status in self.operator.stores.outbox.consumers().await? {
             let name = status.name.as_str();
             let took = Duration::try_from_secs_f64(self.metrics.delivery.with_label_values(&[name]).get_sample_sum());

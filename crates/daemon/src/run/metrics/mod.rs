@@ -22,7 +22,7 @@ use prometheus::core::Collector;
 use prometheus::{CounterVec, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 /// An event of a commit: which, which way, when.
@@ -44,7 +44,7 @@ pub(super) struct Failing {
 pub(super) struct Metrics {
     registry: Registry,
     clock: Arc<dyn Clock>,
-    names: BTreeMap<ChainId, ChainName>,
+    names: RwLock<BTreeMap<ChainId, ChainName>>,
     reorgs: IntCounterVec,
     reorg_depth: HistogramVec,
     deposits: IntCounterVec,
@@ -94,7 +94,7 @@ impl Metrics {
         let registry = Registry::new();
         let make = Maker(&registry);
         let metrics = Self {
-            names: config.chains.iter().map(|chain| (chain.id().clone(), chain.name.clone())).collect(),
+            names: RwLock::default(),
             reorgs: make.counter(&families::REORGS),
             reorg_depth: make.histogram(&families::REORG_DEPTH),
             deposits: make.counter(&families::DEPOSITS),
@@ -110,26 +110,39 @@ impl Metrics {
             clock,
         };
         metrics.commit.with_label_values::<&str>(&[]);
-        for chain in metrics.names.values() {
-            metrics.reorgs.with_label_values(&[chain.as_str()]);
-            metrics.reorg_depth.with_label_values(&[chain.as_str()]);
+        metrics.follow(config);
+        Arc::new(metrics)
+    }
+
+    /// Shows every label that a configuration knows, and no gauge that it does not.
+    pub(super) fn follow(&self, config: &Config) {
+        let names: BTreeMap<_, _> = config.chains.iter().map(|chain| (chain.id().clone(), chain.name.clone())).collect();
+        self.gauges.reset();
+        for chain in names.values() {
+            self.reorgs.with_label_values(&[chain.as_str()]);
+            self.reorg_depth.with_label_values(&[chain.as_str()]);
             for event in ["confirmed", "reverted"] {
-                metrics.deposits.with_label_values(&[chain.as_str(), event]);
+                self.deposits.with_label_values(&[chain.as_str(), event]);
             }
         }
         for sink in &config.sinks {
-            metrics.delivery.with_label_values(&[sink.name().as_str()]);
+            self.delivery.with_label_values(&[sink.name().as_str()]);
             for outcome in ["delivered", "transient", "rejected", "fatal"] {
-                metrics.attempts.with_label_values(&[sink.name().as_str(), outcome]);
+                self.attempts.with_label_values(&[sink.name().as_str(), outcome]);
             }
         }
-        Arc::new(metrics)
+        let known = |consumer: &ConsumerName| config.sinks.iter().any(|sink| sink.name() == consumer);
+        self.failing.lock().unwrap_or_else(PoisonError::into_inner).retain(|consumer, _| known(consumer));
+        let known = |chain: &ChainName| config.chains.iter().any(|known| known.name == *chain);
+        self.at_tip.lock().unwrap_or_else(PoisonError::into_inner).retain(|chain, _| known(chain));
+        *self.names.write().unwrap_or_else(PoisonError::into_inner) = names;
     }
 
     /// A commit went through; `depth` is how many heights it went back.
     fn committed(&self, chain: &ChainId, events: Vec<Decision>, took: Duration, depth: u64) {
         self.commit.with_label_values::<&str>(&[]).observe(took.as_secs_f64());
-        let Some(chain) = self.names.get(chain).map(ChainName::as_str) else { return };
+        let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(chain) = names.get(chain).map(ChainName::as_str) else { return };
         if depth > 0 {
             self.reorgs.with_label_values(&[chain]).inc();
             let depth = f64::from(u32::try_from(depth).unwrap_or(u32::MAX));

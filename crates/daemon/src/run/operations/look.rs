@@ -33,12 +33,12 @@ impl Lookout {
         let (mut facts, mut whole, now) = (Vec::new(), true, self.operator.clock.now());
         for slot in self.operator.chains.iter() {
             match slot.handle() {
-                Some(handle) => facts.extend(self.of_chain(slot, &handle.status(), now)),
+                Some(handle) => facts.extend(self.of_chain(&slot, &handle.status(), now)),
                 None => whole = false,
             }
-            facts.extend(self.reorgs(slot, since).await?);
+            facts.extend(self.reorgs(&slot, since).await?);
         }
-        facts.extend(self.operator.kinds.keys().filter_map(|consumer| self.failing(consumer, now)));
+        facts.extend(self.operator.kinds.get().keys().filter_map(|consumer| self.failing(consumer, now)));
         Ok((facts, whole))
     }
 

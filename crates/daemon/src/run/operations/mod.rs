@@ -8,9 +8,9 @@ mod book;
 mod fact;
 mod look;
 
-use super::Tasks;
 use super::metrics::Metrics;
-use crate::config::Config;
+use super::tasks::{Part, Tasks};
+use crate::config::OperationsConfig;
 use crate::operator::LocalOperator;
 use anyhow::Context as _;
 use book::Book;
@@ -32,8 +32,8 @@ const SEND_LIMIT: Duration = Duration::from_secs(660);
 const CHECK_LIMIT: Duration = Duration::from_secs(15);
 
 /// Asks the sink whether it could deliver, as consumers' sinks are asked.
-pub(super) async fn check_sink(config: &Config) -> anyhow::Result<()> {
-    let Some(operations) = &config.operations else { return Ok(()) };
+pub(super) async fn check_sink(operations: Option<&OperationsConfig>) -> anyhow::Result<()> {
+    let Some(operations) = operations else { return Ok(()) };
     match timeout(CHECK_LIMIT, operations.sink.check()).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) if error.kind == SinkErrorKind::Fatal => {
@@ -48,9 +48,13 @@ pub(super) async fn check_sink(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts the teller, if a sink is configured.
-pub(super) fn spawn(config: &Config, operator: &Arc<LocalOperator>, metrics: &Arc<Metrics>, tasks: &mut Tasks) {
-    let Some(operations) = &config.operations else { return };
+/// Starts the teller.
+pub(super) fn spawn(
+    operations: &OperationsConfig,
+    operator: &Arc<LocalOperator>,
+    metrics: &Arc<Metrics>,
+    tasks: &Tasks,
+) -> Part {
     let teller = Teller {
         sink: operations.sink.clone(),
         state: operator.state_path.clone(),
@@ -61,14 +65,13 @@ pub(super) fn spawn(config: &Config, operator: &Arc<LocalOperator>, metrics: &Ar
             failing_after: operations.failing_after,
         },
     };
-    let stop = tasks.stop().clone();
-    tasks.spawn("operational events", async move {
+    tasks.spawn_part("operational events", |stop| async move {
         tokio::select! {
             biased;
             () = stop.stopped() => {}
             () = teller.run() => {}
         }
-    });
+    })
 }
 
 struct Teller {
