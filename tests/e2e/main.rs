@@ -7,6 +7,7 @@ mod bitcoin_family;
 mod conform;
 mod delivery_dead_letters;
 mod delivery_outages;
+mod evm_adding;
 mod evm_deposits;
 mod evm_finality;
 mod evm_halts;
@@ -38,6 +39,7 @@ fn main() -> std::process::ExitCode {
     trials.extend(instance::trials());
     trials.extend(delivery_dead_letters::trials());
     trials.extend(delivery_outages::trials());
+    trials.extend(evm_adding::trials());
     trials.extend(evm_deposits::trials());
     trials.extend(evm_finality::trials());
     trials.extend(evm_halts::trials());

@@ -48,25 +48,51 @@ impl Line {
 
 /// Reads either form: a first byte `{` means JSON Lines.
 pub fn read(text: &str) -> Result<Vec<WatchRequest>, ImportError> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    if text.trim_start().starts_with('{') { json_lines(text) } else { csv(text) }
-}
-
-fn numbered(text: &str) -> impl Iterator<Item = (u64, &str)> {
-    (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty())
+    let (mut reader, mut read) = (LineReader::either(), Vec::new());
+    reader.push(text.as_bytes(), &mut read)?;
+    reader.end(&mut read)?;
+    Ok(read)
 }
 
 /// Bytes of one line; a longer one is no address.
 const LINE_MAX: usize = 64 * 1024;
 
-/// Reads JSON Lines as they arrive, in parts of any size. Holds at most one line.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// One JSON object a line.
+    Json,
+    /// Comma-separated, double quotes where needed, no line breaks within a field; with or without the header line.
+    Csv,
+}
+
+/// Reads a list as it arrives, in parts of any size. Holds at most one line.
+#[derive(Debug)]
 pub struct LineReader {
     rest: Vec<u8>,
     number: u64,
+    /// The first line that says something decides, where it may.
+    form: Option<Form>,
+    seen: bool,
+}
+
+impl Default for LineReader {
+    /// Reads JSON Lines.
+    fn default() -> Self {
+        Self { form: Some(Form::Json), ..Self::either() }
+    }
 }
 
 impl LineReader {
+    /// Reads either form: a first byte `{` means JSON Lines.
+    pub fn either() -> Self {
+        Self { rest: Vec::new(), number: 0, form: None, seen: false }
+    }
+
+    /// Lines that were read so far.
+    pub fn lines(&self) -> u64 {
+        self.number
+    }
+
     /// Takes the next bytes; whole lines become requests.
     pub fn push(&mut self, mut data: &[u8], into: &mut Vec<WatchRequest>) -> Result<(), ImportError> {
         while let Some(end) = data.iter().position(|byte| *byte == b'\n') {
@@ -76,11 +102,7 @@ impl LineReader {
             self.line(into)?;
         }
         self.rest.extend_from_slice(data);
-        if self.rest.len() > LINE_MAX {
-            let problem = format!("it is longer than {LINE_MAX} bytes; write one JSON object a line");
-            return Err(ImportError { line: self.number.saturating_add(1), problem });
-        }
-        Ok(())
+        self.bounded()
     }
 
     /// What stands behind the last line break.
@@ -88,16 +110,32 @@ impl LineReader {
         self.line(into)
     }
 
+    fn bounded(&self) -> Result<(), ImportError> {
+        if self.rest.len() <= LINE_MAX {
+            return Ok(());
+        }
+        let problem = format!("it is longer than {LINE_MAX} bytes; write one address a line");
+        Err(ImportError { line: self.number.saturating_add(1), problem })
+    }
+
     fn line(&mut self, into: &mut Vec<WatchRequest>) -> Result<(), ImportError> {
-        let bytes = std::mem::take(&mut self.rest);
+        self.bounded()?;
+        let mut bytes = std::mem::take(&mut self.rest);
         self.number = self.number.saturating_add(1);
         let line = self.number;
         let text = std::str::from_utf8(&bytes).map_err(|_| ImportError { line, problem: "it is not UTF-8".to_owned() })?;
         let text = if line == 1 { text.strip_prefix('\u{feff}').unwrap_or(text) } else { text };
-        if text.trim().is_empty() {
-            return Ok(());
+        if !text.trim().is_empty() {
+            let json = text.trim_start().starts_with('{');
+            let first = !std::mem::replace(&mut self.seen, true);
+            match *self.form.get_or_insert(if json { Form::Json } else { Form::Csv }) {
+                Form::Json => into.push(json_line(line, text)?),
+                Form::Csv => into.extend(csv_line(line, text, first)?),
+            }
         }
-        into.push(json_line(line, text)?);
+        // Its memory is used again.
+        bytes.clear();
+        self.rest = bytes;
         Ok(())
     }
 }
@@ -107,23 +145,14 @@ fn json_line(line: u64, text: &str) -> Result<WatchRequest, ImportError> {
     parsed.check(line)
 }
 
-/// One JSON object a line.
-pub fn json_lines(text: &str) -> Result<Vec<WatchRequest>, ImportError> {
-    numbered(text).map(|(number, line)| json_line(number, line)).collect()
-}
-
-/// Comma-separated, double quotes where needed, no line breaks within a field; with or without the header line.
-pub fn csv(text: &str) -> Result<Vec<WatchRequest>, ImportError> {
-    let mut out = Vec::new();
-    for (index, (number, line)) in numbered(text).enumerate() {
-        let fields = fields(line).map_err(|problem| ImportError { line: number, problem })?;
-        if index == 0 && fields.first().is_some_and(|first| first == "chain") {
-            check_header(&fields).map_err(|problem| ImportError { line: number, problem })?;
-            continue;
-        }
-        out.push(csv_line(fields, number)?);
+/// `None` for the header, which may be the first line.
+fn csv_line(line: u64, text: &str, first: bool) -> Result<Option<WatchRequest>, ImportError> {
+    let fields = fields(text).map_err(|problem| ImportError { line, problem })?;
+    if first && fields.first().is_some_and(|first| first == "chain") {
+        check_header(&fields).map_err(|problem| ImportError { line, problem })?;
+        return Ok(None);
     }
-    Ok(out)
+    csv_fields(fields, line).map(Some)
 }
 
 fn check_header(fields: &[String]) -> Result<(), String> {
@@ -132,7 +161,7 @@ fn check_header(fields: &[String]) -> Result<(), String> {
     if same { Ok(()) } else { Err(format!("the columns are {}, in this order", expected.join(", "))) }
 }
 
-fn csv_line(fields: Vec<String>, line: u64) -> Result<WatchRequest, ImportError> {
+fn csv_fields(fields: Vec<String>, line: u64) -> Result<WatchRequest, ImportError> {
     let count = fields.len();
     let mut fields = fields.into_iter();
     let (Some(chain), Some(address), true) = (fields.next(), fields.next(), count <= 4) else {
@@ -211,13 +240,18 @@ mod tests {
     #[test]
     fn a_stream_gives_the_same_list_however_it_is_cut() {
         let text = "{\"chain\":\"btc\",\"address\":\"a1\"}\r\n\n{\"chain\":\"eth\",\"address\":\"ü\"}";
-        let whole = json_lines(text).unwrap();
-        for size in 1..text.len() {
-            let (mut reader, mut read) = (LineReader::default(), Vec::new());
-            text.as_bytes().chunks(size).for_each(|part| reader.push(part, &mut read).unwrap());
-            reader.end(&mut read).unwrap();
-            assert_eq!(read, whole, "{size}");
+        let csv = "chain,address\r\n\nbtc,a1\neth,\"ü\"";
+        for text in [text, csv] {
+            let whole = read(text).unwrap();
+            assert_eq!(whole.len(), 2);
+            for size in 1..text.len() {
+                let (mut reader, mut read) = (LineReader::either(), Vec::new());
+                text.as_bytes().chunks(size).for_each(|part| reader.push(part, &mut read).unwrap());
+                reader.end(&mut read).unwrap();
+                assert_eq!(read, whole, "{size}");
+            }
         }
+        assert!(LineReader::default().push(b"btc,a1\n", &mut Vec::new()).is_err(), "a stream of JSON took another form");
         let error = LineReader::default().push(&[b'x'; LINE_MAX + 1], &mut Vec::new()).unwrap_err();
         assert_eq!(error.line, 1);
     }

@@ -31,7 +31,7 @@ pub use operator::Operator;
 pub use page::{Cursor, Page, page_size};
 
 /// Takes the answer about one part of a list into that about the whole: counts add up, coverage is that of the last part.
-pub(crate) fn merge(all: &mut Vec<view::WatchAdded>, new: view::WatchAdded) {
+pub fn merge(all: &mut Vec<view::WatchAdded>, new: view::WatchAdded) {
     match all.iter_mut().find(|one| one.chain == new.chain) {
         Some(one) => {
             one.count = one.count.saturating_add(new.count);

@@ -227,11 +227,15 @@ pub(crate) enum WatchCommand {
         #[command(flatten)]
         list: ListArgs,
     },
-    /// Watch the addresses of a file (JSON Lines or CSV: chain, address, reference), in parts of some thousand lines: what was
-    /// added before an error stays, and importing the file again is harmless.
+    /// Watch the addresses of a file of any length (JSON Lines or CSV: chain, address, reference). It is looked through first, so
+    /// that a line that can't be read stops it before anything is added, and then added in parts: what was added before an
+    /// error stays, and importing the file again is harmless.
     Import {
-        /// The file; `-` reads stdin.
+        /// The file; `-` reads stdin, which is not looked through first.
         file: PathBuf,
+        /// Begin at this line: one that was broken off says where it stands.
+        #[arg(long, default_value_t = 1)]
+        from_line: u64,
         /// Machine-readable output.
         #[command(flatten)]
         json: JsonFlag,

@@ -10,14 +10,15 @@ mod consumer;
 mod deliveries;
 mod deposits;
 mod events;
+mod import;
 mod init;
 mod kinds;
 mod life;
 mod manual;
 mod open;
 mod print;
-mod status;
 mod reload;
+mod status;
 mod table;
 mod watch;
 
@@ -55,8 +56,8 @@ async fn dispatch(cli: Cli, registry: &Registry) -> anyhow::Result<ExitCode> {
         #[cfg(feature = "demo")]
         Command::Demo(args) => return crate::demo::run(args).await,
         Command::Watch(command) => watch::run(open::operator(&file, registry).await?.as_ref(), command).await?,
-        Command::Status(args) => status::run(open::operator(&file, registry).await?.as_ref(), args.json).await?,
         Command::Reload(args) => reload::run(open::operator(&file, registry).await?.as_ref(), args.json).await?,
+        Command::Status(args) => status::run(open::operator(&file, registry).await?.as_ref(), args.json).await?,
         Command::Deposits(args) => deposits::run(open::operator(&file, registry).await?.as_ref(), args).await?,
         Command::Deposit { chain, tx_id, output_index, json } => {
             let life = open::operator(&file, registry).await?.deposit(&chain, &tx_id, output_index).await?;

@@ -3,11 +3,8 @@
 use super::args::WatchCommand;
 use super::print;
 use super::table::{or_dash, render};
-use anyhow::Context as _;
+use confirmd_api::Operator;
 use confirmd_api::view::{WatchAdded, WatchQuery, WatchRequest, Watched};
-use confirmd_api::{Operator, import};
-use std::io::Read;
-use std::path::Path;
 
 pub(super) async fn run(operator: &dyn Operator, command: WatchCommand) -> anyhow::Result<()> {
     match command {
@@ -21,13 +18,8 @@ pub(super) async fn run(operator: &dyn Operator, command: WatchCommand) -> anyho
             print::line(&format!("{} of {asked} addresses were watched and take no new deposits now", removed.count));
             Ok(())
         }
-        WatchCommand::Import { file, json } => {
-            let text = read(&file)?;
-            let entries = import::read(&text).with_context(|| format!("nothing of {} is imported", file.display()))?;
-            let added = operator.watch_add(entries).await;
-            let partly =
-                || format!("{} is not imported whole; mend it and import it again: what was added stays", file.display());
-            show_added(&added.with_context(partly)?, json.json)
+        WatchCommand::Import { file, from_line, json } => {
+            show_added(&super::import::run(operator, &file, from_line).await?, json.json)
         }
         WatchCommand::List { chain, address, reference, list } => {
             let (mut after, mut left) = (None, list.limit);
@@ -86,13 +78,4 @@ fn show_added(added: &[WatchAdded], json: bool) -> anyhow::Result<()> {
     let row = |one: &WatchAdded| vec![one.chain.to_string(), one.count.to_string(), one.from_height.to_string()];
     print::line(&render(&["chain", "addresses", "covered from height"], &added.iter().map(row).collect::<Vec<_>>()));
     Ok(())
-}
-
-fn read(file: &Path) -> anyhow::Result<String> {
-    if file == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin().lock().read_to_string(&mut text).context("read stdin")?;
-        return Ok(text);
-    }
-    std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))
 }

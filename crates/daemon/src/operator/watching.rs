@@ -5,6 +5,7 @@ use confirmd_api::view::{Counted, Relabelled, WatchAdded, WatchQuery, WatchReque
 use confirmd_api::{Cursor, OperatorError, Page, page_size};
 use confirmd_core::{Address, ChainName, Height, WatchEntry, WatchOrigin, WatchState};
 use confirmd_engine::{NewWatch, offline};
+use futures::future::join_all;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -152,11 +153,13 @@ impl LocalOperator {
             let count = u64::try_from(list.len()).unwrap_or(u64::MAX);
             let relabelled = self.relabelled(&slot, &list).await?;
             let mut from_height = Height::default();
-            for part in list.chunks(COMMIT_MAX) {
-                let from = match slot.running(self.running())? {
-                    Some(handle) => handle.add(part.to_vec()).await,
-                    None => offline::add(self.stores.state.as_ref(), slot.id(), part).await,
-                };
+            let answers = match slot.running(self.running())? {
+                // All of them wait for the watcher at once: it lets what it reads go one time for all.
+                Some(handle) => join_all(list.chunks(COMMIT_MAX).map(|part| handle.add(part.to_vec()))).await,
+                // Each of these loads the chain: better once.
+                None => vec![offline::add(self.stores.state.as_ref(), slot.id(), &list).await],
+            };
+            for from in answers {
                 from_height = from_height.max(self.watch(from)?);
             }
             tracing::info!(chain = %chain, count, height = from_height.0, "addresses added");

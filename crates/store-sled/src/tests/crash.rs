@@ -13,10 +13,11 @@ fn child_args() -> [&'static str; 5] {
     ["--exact", "tests::crash::a_child_commits_until_it_can_not", "--ignored", "--nocapture", "--test-threads=1"]
 }
 
-/// Commit `n` finds deposit `n` and reports it: one event.
+/// Commit `n` finds deposit `n` and reports it: one event. One address is added, an older one removed.
 fn nth(n: u64) -> ChangeSet {
     let mut set = ChangeSet::new(chain(), StateVersion(n - 1));
-    set.changes = vec![Change::TrailPushed(block(n)), reported(n, n, 1)];
+    set.changes = vec![Change::TrailPushed(block(n)), reported(n, n, 1), Change::WatchPut(watch(n))];
+    set.changes.push(Change::WatchForgotten(watch(n.saturating_sub(9)).address.bytes().into()));
     set.push_event(event_of(&chain(), n, n, 1));
     set
 }

@@ -18,7 +18,8 @@ impl Clock for HandClock {
 
 pub(crate) fn options(init: bool) -> OpenOptions {
     let clock = Arc::new(HandClock(AtomicU64::new(1_790_000_000_000)));
-    OpenOptions { init, restored: false, cache_bytes: 8 << 20, clock, ..OpenOptions::default() }
+    // Small logs: segments are made and merged all the time.
+    OpenOptions { init, restored: false, cache_bytes: 8 << 20, watch_log_max: 3, clock, ..OpenOptions::default() }
 }
 
 pub(crate) async fn open(path: &Path) -> Result<SledStore, StoreError> {

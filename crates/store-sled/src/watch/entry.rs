@@ -15,13 +15,7 @@ struct Row<'a> {
 /// Never empty.
 pub(super) fn encode(entry: &WatchEntry) -> Vec<u8> {
     let WatchEntry { address, reference, from, origin, state } = entry;
-    let row = Row {
-        spelling: address.as_str(),
-        reference: reference.as_deref(),
-        from: *from,
-        origin: *origin,
-        state: *state,
-    };
+    let row = Row { spelling: address.as_str(), reference: reference.as_deref(), from: *from, origin: *origin, state: *state };
     postcard::to_stdvec(&row).expect("invariant: plain data is always encoded")
 }
 

@@ -13,7 +13,10 @@ async fn open_small(path: &Path, threads: Threads) -> SledStore {
 
 fn named(number: u8, reference: Option<&str>, state: WatchState) -> WatchEntry {
     WatchEntry {
-        address: Address::new(vec![7; usize::from(number % 5)].into_iter().chain([number]).collect::<Vec<_>>(), format!("a{number}")),
+        address: Address::new(
+            vec![7; usize::from(number % 5)].into_iter().chain([number]).collect::<Vec<_>>(),
+            format!("a{number}"),
+        ),
         reference: reference.map(Into::into),
         from: Height(u64::from(number)),
         origin: WatchOrigin::Command,

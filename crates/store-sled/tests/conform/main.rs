@@ -133,7 +133,14 @@ impl Drop for Rig {
 }
 
 fn options(init: bool) -> OpenOptions {
-    OpenOptions { init, restored: false, cache_bytes: 8 << 20, watch_log_max: 3, clock: Arc::new(Still), ..OpenOptions::default() }
+    OpenOptions {
+        init,
+        restored: false,
+        cache_bytes: 8 << 20,
+        watch_log_max: 3,
+        clock: Arc::new(Still),
+        ..OpenOptions::default()
+    }
 }
 
 #[async_trait]
