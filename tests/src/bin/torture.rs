@@ -74,7 +74,7 @@ fn main() -> Result<ExitCode> {
         println!("seed {seed} failed; replay it with --from {seed} --seeds 1 --log");
         findings.iter().take(SHOWN_MAX).for_each(|finding| println!("  {finding}"));
     }
-    println!("{:.1} s on {jobs} threads", began.elapsed().as_secs_f64());
+    println!("{:.1} s on {jobs} threads, {} seeds failed", began.elapsed().as_secs_f64(), summary.failed.len());
     Ok(ended("seeds", summary.seeds, &summary.tally, summary.failed.is_empty()))
 }
 

@@ -8,6 +8,11 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
+/// The store's folder within a life's.
+pub(super) const STATE: &str = "state";
+/// What a power cut would leave of it.
+const SYNCED: &str = "synced";
+
 /// One life of the instance after the other, each in a folder of its own that begins as a copy of the one before.
 #[derive(Debug)]
 pub(super) struct Lives {
@@ -18,6 +23,8 @@ pub(super) struct Lives {
     ended: Notify,
     /// Points to pass until the crash; 0: none is coming.
     fuse: AtomicU64,
+    /// The crash that is coming is a power cut: of the state nothing is left but what was synced.
+    power: AtomicBool,
     /// Why a copy could not be made: the run can't be trusted then.
     trouble: Mutex<Option<String>>,
 }
@@ -31,6 +38,7 @@ impl Lives {
             over: AtomicBool::new(false),
             ended: Notify::new(),
             fuse: AtomicU64::new(0),
+            power: AtomicBool::new(false),
             trouble: Mutex::default(),
         };
         fs::create_dir_all(lives.folder())?;
@@ -52,9 +60,23 @@ impl Lives {
         self.present() == life && !self.over.load(SeqCst)
     }
 
-    /// After so many points it crashes.
-    pub(super) fn light(&self, points: u64) {
+    /// After so many points it crashes; by a power cut, or killed. 0: it does not.
+    pub(super) fn light(&self, points: u64, power: bool) {
         self.fuse.store(points, SeqCst);
+        self.power.store(power, SeqCst);
+        if power {
+            self.synced();
+        }
+    }
+
+    /// The state is on the disk as it is now: this much a power cut leaves.
+    pub(super) fn synced(&self) {
+        if !self.power.load(SeqCst) || self.over.load(SeqCst) {
+            return;
+        }
+        let (state, kept) = (self.folder().join(STATE), self.root.join(SYNCED));
+        let made = remove(&kept).and_then(|()| if state.is_dir() { copy(&state, &kept) } else { Ok(()) });
+        self.note(&kept, made);
     }
 
     /// A point where it may crash. Returns whether it did.
@@ -73,10 +95,13 @@ impl Lives {
     /// Copies the files as they are, and ends the life.
     pub(super) fn crash(&self) {
         let next = self.root.join(format!("life-{}", self.present() + 1));
-        if let Err(error) = copy(&self.folder(), &next) {
-            let text = format!("the files could not be copied to {}: {error}", next.display());
-            *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+        let mut made = copy(&self.folder(), &next);
+        if self.power.swap(false, SeqCst) {
+            let (state, kept) = (next.join(STATE), self.root.join(SYNCED));
+            made = made.and_then(|()| remove(&state));
+            made = made.and_then(|()| if kept.is_dir() { fs::rename(&kept, &state) } else { Ok(()) });
         }
+        self.note(&next, made);
         self.fuse.store(0, SeqCst);
         self.over.store(true, SeqCst);
         self.ended.notify_one();
@@ -99,9 +124,23 @@ impl Lives {
         }
     }
 
+    fn note(&self, target: &Path, made: io::Result<()>) {
+        if let Err(error) = made {
+            let text = format!("the files could not be copied to {}: {error}", target.display());
+            *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+        }
+    }
+
     /// Why the run can't be trusted.
     pub(super) fn trouble(&self) -> Option<String> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn remove(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 

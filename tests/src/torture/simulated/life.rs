@@ -13,8 +13,9 @@ use confirmd_core::{
 use confirmd_rpc::{RpcClient, RpcClientBuilder};
 use confirmd_sink_file::FileSink;
 use confirmd_sink_webhook::WebhookSink;
-use confirmd_store_sled::{OpenOptions, Steps, Threads};
+use confirmd_store_sled::{OpenOptions, Step, Steps, Threads};
 
+use super::crash::STATE;
 use super::payment::{ACCOUNTS, COIN_ADDRESSES, TOKEN};
 use super::plan::Plan;
 use super::shelf::Shelf;
@@ -82,6 +83,9 @@ pub(super) async fn start(world: &Arc<World>, plan: &Plan) -> Result<Embedded> {
     let told = world.clone();
     let steps = Steps::to(move |step| {
         if told.lives.counts(life) {
+            if step == Step::Synced {
+                told.lives.synced();
+            }
             told.point(&format!("{step:?}"));
         }
     });
@@ -100,7 +104,7 @@ pub(super) async fn start(world: &Arc<World>, plan: &Plan) -> Result<Embedded> {
 
 fn configuration(world: &World, plan: &Plan) -> Result<String> {
     let folder = world.lives.folder();
-    let mut text = format!("[state]\npath = {:?}\n", folder.join("state"));
+    let mut text = format!("[state]\npath = {:?}\n", folder.join(STATE));
     for (chain, planned) in world.chains.iter().zip(&plan.chains) {
         let name = chain.name;
         let endpoints: Vec<_> =

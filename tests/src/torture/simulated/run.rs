@@ -113,7 +113,7 @@ impl Run {
     async fn born(&mut self) -> Option<Embedded> {
         let world = &self.world;
         if world.script.percent(self.plan.crashes_percent) {
-            world.lives.light(world.script.skewed(9));
+            world.lives.light(world.script.skewed(9), world.script.percent(40));
         }
         world.record.fact(&world.clock, "start", b"");
         let started = tokio::select! {
@@ -139,7 +139,7 @@ impl Run {
         let alive = world.lives.counts(world.lives.present());
         if alive && world.script.percent(30) {
             world.record.fact(&world.clock, "stop", b"");
-            world.lives.light(0);
+            world.lives.light(0, false);
             if let Err(error) = instance.end().await {
                 world.problem(format!("the instance did not stop in order: {error:#}"));
             }

@@ -84,5 +84,9 @@ fn work(series: &Series, next: &AtomicU64, summary: &Mutex<Result<Summary>>, don
 fn one(seed: u64, base: &Path, aloud: bool) -> Result<super::Outcome> {
     let made = tempfile::Builder::new().prefix("confirmd-torture-").tempdir_in(base);
     let folder = made.with_context(|| format!("make a folder for the run's files in {}", base.display()))?;
-    run_seed(seed, folder.path(), aloud).with_context(|| format!("seed {seed}"))
+    let outcome = run_seed(seed, folder.path(), aloud).with_context(|| format!("seed {seed}"))?;
+    if aloud {
+        println!("digest of everything: {}", outcome.digest);
+    }
+    Ok(outcome)
 }

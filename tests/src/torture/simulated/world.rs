@@ -123,7 +123,7 @@ impl World {
     /// From now on nothing goes wrong any more.
     pub(super) fn calm_down(&self) {
         self.calm.store(true, SeqCst);
-        self.lives.light(0);
+        self.lives.light(0, false);
         self.clock.set_ahead(Duration::ZERO);
     }
 
