@@ -12,6 +12,7 @@ pub mod demo;
 mod operator;
 mod run;
 mod stop;
+mod verify;
 
 pub use cli::run;
 pub use run::{Embedded, EmbeddedOptions};

@@ -34,6 +34,9 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Have the running instance take the configuration file over again, all of it or nothing; SIGHUP does the same.
     Reload(JsonFlag),
+    /// The state as a whole.
+    #[command(subcommand)]
+    State(StateCommand),
     /// Watched addresses.
     #[command(subcommand)]
     Watch(WatchCommand),
@@ -100,6 +103,20 @@ pub(crate) enum Command {
     /// Show what confirmd does on two chains that run in this process. Needs nothing installed.
     #[cfg(feature = "demo")]
     Demo(crate::demo::DemoArgs),
+}
+
+/// `state`
+#[derive(Debug, Subcommand)]
+pub(crate) enum StateCommand {
+    /// Read everything and say where it contradicts itself; ends with 1 if it does. In a folder, only while no instance runs on it.
+    Verify {
+        /// Also compare what was recorded of each chain with its node, block by block.
+        #[arg(long)]
+        against_nodes: bool,
+        /// Machine-readable output.
+        #[command(flatten)]
+        json: JsonFlag,
+    },
 }
 
 /// `events`
