@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod faults;
+mod frugal;
 mod identity;
 mod network;
 mod proof;
