@@ -3,10 +3,10 @@
 use super::error::{ConfigFault, ConfigFaults};
 use super::state::SharedKeys;
 use super::{OperationsSection, home, locate};
-use confirmd_postgres::{Schema, UrlSource};
 use confirmd_api::Access;
 use confirmd_api::server::ServerOptions;
 use confirmd_core::{ConfigError, HumanDuration, Secret, SecretSource, parse_table};
+use confirmd_postgres::{Schema, UrlSource};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,6 +1,7 @@
 //! An instance inside another program: everything that `confirmd run` composes, without what belongs to a process of its own
 //! (signals, logging, the control API's socket, progress bars).
 
+use super::OpenState;
 use super::metrics::Metrics;
 use super::{STOP_LIMIT, Tasks, metered, open_compared, operator, spawn_parts};
 use crate::config::Config;
@@ -9,7 +10,6 @@ use crate::stop::Stop;
 use anyhow::Context as _;
 use confirmd_api::Operator;
 use confirmd_core::{Clock, SystemClock};
-use super::OpenState;
 use confirmd_store_sled::OpenOptions;
 use std::sync::Arc;
 

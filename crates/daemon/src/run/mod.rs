@@ -22,11 +22,11 @@ pub(crate) use state::{OpenState, open as open_state, until_free_or_answering};
 use crate::cli::RunArgs;
 use crate::config::{Config, ConfigFile};
 use crate::operator::{Chains, LocalOperator, ReloadAnswer, ReloadOrders, Shared, Stores};
-use confirmd_api::view::ConfigurationView;
 use crate::stop::Stop;
 use anyhow::Context as _;
 use confirmd_api::instance::InstanceAddress;
 use confirmd_api::server::{self, Bound, ServerOptions};
+use confirmd_api::view::ConfigurationView;
 use confirmd_core::{Clock, ConsumerName, Registry, SystemClock, with_causes};
 use confirmd_store_sled::OpenOptions;
 use indicatif::MultiProgress;
@@ -199,7 +199,13 @@ fn metered(store: &OpenState, metrics: &Arc<Metrics>) -> Stores {
 }
 
 /// Makes the consumers known, and whoever carries out an operator's orders.
-async fn operator(config: &Config, stores: Stores, clock: Arc<dyn Clock>, stop: Stop, reload: Option<ReloadOrders>) -> anyhow::Result<Arc<LocalOperator>> {
+async fn operator(
+    config: &Config,
+    stores: Stores,
+    clock: Arc<dyn Clock>,
+    stop: Stop,
+    reload: Option<ReloadOrders>,
+) -> anyhow::Result<Arc<LocalOperator>> {
     for sink in &config.sinks {
         let registered = stores.outbox.register(&sink.spec).await;
         registered.with_context(|| format!("sinks.{}", sink.name()))?;

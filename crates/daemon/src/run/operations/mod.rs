@@ -49,12 +49,7 @@ pub(super) async fn check_sink(operations: Option<&OperationsConfig>) -> anyhow:
 }
 
 /// Starts the teller.
-pub(super) fn spawn(
-    operations: &OperationsConfig,
-    operator: &Arc<LocalOperator>,
-    metrics: &Arc<Metrics>,
-    tasks: &Tasks,
-) -> Part {
+pub(super) fn spawn(operations: &OperationsConfig, operator: &Arc<LocalOperator>, metrics: &Arc<Metrics>, tasks: &Tasks) -> Part {
     let teller = Teller {
         sink: operations.sink.clone(),
         state: operator.state_path.clone(),
