@@ -43,7 +43,7 @@ async fn more_addresses_than_a_node_can_filter_by_are_matched_here_in_as_few_req
     let node = chain(600).await;
     let source = build(&node, TOKENS, 64);
     source.tip().await.unwrap();
-    let mut accounts: Vec<Account> = (0..10_001u32).map(|n| Account::left_padding_from(&n.to_be_bytes())).collect();
+    let mut accounts: Vec<Account> = (100_000..110_001u32).map(|n| Account::left_padding_from(&n.to_be_bytes())).collect();
     accounts.push(WATCHED);
     let requests = node.faults().requests();
     let to = block(500, node.hash_at(500).unwrap());
