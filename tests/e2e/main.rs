@@ -25,6 +25,7 @@ mod ops_operations;
 mod ops_reload;
 mod ops_state;
 mod ops_verify;
+mod page;
 mod postgres_sink;
 mod postgres_store;
 mod torture;
@@ -58,6 +59,7 @@ fn main() -> std::process::ExitCode {
     trials.extend(ops_metrics::trials());
     trials.extend(ops_operations::trials());
     trials.extend(ops_reload::trials());
+    trials.extend(page::trials());
     trials.extend(postgres_sink::trials());
     trials.extend(postgres_store::trials());
     trials.extend(utxo_deposits::trials());

@@ -19,6 +19,8 @@ pub enum Needs {
     SystemdAnalyze,
     /// The PostgreSQL server.
     Postgres,
+    /// A browser with its driver.
+    Browser,
     /// Recorded blocks of real networks: the folder named by `CONFIRMD_REAL_DATA`.
     RealData,
 }
@@ -36,6 +38,7 @@ impl Needs {
             }
             Self::SystemdAnalyze => on_path("systemd-analyze"),
             Self::Postgres => crate::postgres::find_bin(),
+            Self::Browser => on_path("chromium").and_then(|_| on_path("chromedriver")),
             Self::RealData => Some(match std::env::var_os("CONFIRMD_REAL_DATA") {
                 Some(folder) => PathBuf::from(folder),
                 None => workspace_root().join("../shared/data"),
@@ -53,6 +56,7 @@ impl Needs {
             Self::Promtool => "promtool not installed: run tests/tools/install",
             Self::SystemdAnalyze => "systemd-analyze not installed: this is no machine with systemd",
             Self::Postgres => "postgres not installed: run tests/postgres/install",
+            Self::Browser => "browser not installed: run tests/browser/install",
             Self::RealData => "no real blocks: set CONFIRMD_REAL_DATA",
         }
     }

@@ -108,7 +108,7 @@ impl Plot<'_> {
 
 /// From the top, which leaves room for the line's width.
 fn y(value: u64, highest: u64) -> u64 {
-    HEIGHT.saturating_sub(value.saturating_mul(HEIGHT - 4) / highest.max(1)).saturating_sub(1)
+    HEIGHT.saturating_sub(value.saturating_mul(HEIGHT - 6) / highest.max(1)).saturating_sub(2)
 }
 
 #[cfg(test)]
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn a_line_spans_the_plot_and_says_in_words_what_it_shows() {
         let drawn = PLOT.line(&[(at(0), 0), (at(30), 8), (at(60), 4)]).into_string();
-        assert!(drawn.contains("M0 99L300 3L600 51"), "{drawn}");
+        assert!(drawn.contains("M0 98L300 4L600 51"), "{drawn}");
         assert!(drawn.contains("now 4 blocks, at most 8 blocks") && drawn.contains("1 min ago"), "{drawn}");
         assert!(PLOT.line(&[]).into_string().contains("Nothing yet."));
         assert!(PLOT.line(&[(at(5), u64::MAX)]).into_string().contains("M0 "), "one point, and a huge one");
