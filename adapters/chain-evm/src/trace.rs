@@ -38,8 +38,8 @@ impl TryFrom<Written> for TraceEntry {
         if written.result.is_none() && written.error.is_none() {
             return Err("a trace with neither a result nor an error");
         }
-        let said = |text: &Box<RawValue>| text.get() != "null";
-        Ok(Self { tx_hash: written.tx_hash, result: written.result.filter(said), error: written.error.filter(said) })
+        let said = |written: Option<Box<RawValue>>| written.filter(|text| text.get() != "null");
+        Ok(Self { tx_hash: written.tx_hash, result: said(written.result), error: said(written.error) })
     }
 }
 
