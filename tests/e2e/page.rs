@@ -161,7 +161,7 @@ async fn mended() -> Result<()> {
     right.ensure_once()?;
     browser.press("Overview").await?;
     browser.until_shown("All is well.").await?;
-    ensure!(browser.has(".card .plot.blue path.line").await?, "no plot on the overview");
+    browser.until_drawn(".card .plot.blue path.line").await?;
     ensure_quiet(&browser).await?;
     world.service.terminate().await
 }
@@ -186,9 +186,8 @@ async fn resumed() -> Result<()> {
     browser.press(&format!("Accept this reorg and resume {NAME}")).await?;
     browser.until_shown("It goes on.").await?;
     browser.until_shown("following").await?;
-    browser.until_shown("below the floor").await?;
     world.customer.until_at(CHAIN, &reverted, 0, (2, false), SOON).await?;
-    ensure!(browser.has("#chain .plot.red rect.bar").await?, "the reorg's depth is not plotted");
+    browser.until_drawn("#chain .plot.red rect.bar").await?;
     keep(&browser, "chain").await?;
     // There is nothing to resume any more, and the page says so.
     browser.open(&world.at(&format!("/chains/{NAME}/resume"))?).await?;
@@ -200,7 +199,9 @@ async fn searched() -> Result<()> {
     let mut world = World::start().await?;
     let (tx, evil) = (world.pay(ALICE, WEI)?, world.pay(MALLORY, 1)?);
     world.pay(BOB, WEI * 3)?;
-    world.node.mine(7);
+    world.node.mine(1);
+    world.service.until_chain(NAME, "three seen", |chain| chain["pending"] == 3).await?;
+    world.node.mine(6);
     for paid in [&tx, &evil] {
         world.customer.until_at(CHAIN, paid, 0, (1, true), SOON).await?;
     }

@@ -164,6 +164,11 @@ impl Browser {
         self.until(&format!("the end of {text}"), async || Ok(!self.text("body").await?.contains(text))).await
     }
 
+    /// Waits until something matches a selector.
+    pub async fn until_drawn(&self, css: &str) -> Result<()> {
+        self.until(css, async || self.has(css).await).await
+    }
+
     /// Clicks the first element of a selector.
     pub async fn click(&self, css: &str) -> Result<()> {
         let element = self.find("css selector", css).await?;

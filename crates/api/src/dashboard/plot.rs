@@ -45,8 +45,8 @@ impl Plot<'_> {
             last.0,
             "now",
             html! {
-                @if points.len() > 1 { path.area d=(area); }
-                path.line d=(path) vector-effect="non-scaling-stroke";
+                @if points.len() > 1 { path.area d=(area) {} }
+                path.line d=(path) vector-effect="non-scaling-stroke" {}
             },
         )
     }
