@@ -68,6 +68,7 @@ struct Script {
     marks: BTreeMap<FinalityTag, BlockRef>,
     requests: u64,
     fork_before: Option<(&'static str, usize, usize)>,
+    withheld: Option<Height>,
 }
 
 /// A scripted chain; clones share it. Starts with a genesis block at height 0.
@@ -112,6 +113,7 @@ impl ScriptedChain {
             marks: BTreeMap::new(),
             requests: 0,
             fork_before: None,
+            withheld: None,
         };
         let chain = Self { profile, script: Arc::new(Mutex::new(script)) };
         chain.mine([]);
@@ -235,6 +237,11 @@ impl ScriptedChain {
     /// The next `count` answers of `transfers` are empty lists, whatever the blocks hold: a lie.
     pub fn answer_empty(&self, count: u64) {
         self.script().empty_answers = count;
+    }
+
+    /// `header_at` answers nothing at this height, whatever is there, until told otherwise: a lie.
+    pub fn withhold(&self, height: Option<Height>) {
+        self.script().withheld = height;
     }
 
     /// Before the next `call` (`tip` or `transfers`) is answered the last `depth` blocks are replaced by `length` empty ones.

@@ -5,8 +5,7 @@ use crate::Rules;
 use crate::fold::{ChangeDraft, undo};
 use crate::walker::{ReorgWalker, Walk};
 use confirmd_core::{
-    BlockRef, ChainSource, ChainState, Change, ChangeSet, DepositKey, EventId, HaltReason, Height, SourceError, StateStore,
-    Timestamp,
+    BlockRef, ChainSource, ChainState, Change, ChangeSet, DepositKey, EventId, HaltReason, Height, StateStore, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -158,9 +157,18 @@ async fn ancestor(state: &ChainState, source: &dyn ChainSource) -> Result<BlockR
     let held = pending.chain(reported).filter(|block| block.height <= tip).cloned();
     let recorded: BTreeMap<Height, BlockRef> =
         held.chain(state.trail.newest_first()).map(|block| (block.height, block)).collect();
+    let mut unanswered = None;
     for block in recorded.into_values().rev() {
-        if stands(&block, source).await? {
-            return Ok(block);
+        match source.header_at(block.height).await? {
+            Some(header) if header.block == block => {
+                // What lies above is gone if the lowest of it is: all of it descends from that.
+                if let Some(lowest) = unanswered {
+                    require_left_out(&lowest, source).await?;
+                }
+                return Ok(block);
+            }
+            Some(_) => unanswered = None,
+            None => unanswered = Some(block),
         }
     }
     let text = "no recorded block is on the node's chain: this is another chain, or the trail does not reach back far enough. \
@@ -168,7 +176,34 @@ async fn ancestor(state: &ChainState, source: &dyn ChainSource) -> Result<BlockR
     Err(WatchError::Refused(text.to_owned()))
 }
 
-/// Whether the node has this block on its best chain.
-async fn stands(block: &BlockRef, source: &dyn ChainSource) -> Result<bool, SourceError> {
-    Ok(source.header_at(block.height).await?.is_some_and(|header| header.block == *block))
+/// Whether the node has this block on its best chain. Refused if it has nothing at its height and does not prove that to be an empty slot.
+async fn stands(block: &BlockRef, source: &dyn ChainSource) -> Result<bool, WatchError> {
+    match source.header_at(block.height).await? {
+        Some(header) => Ok(header.block == *block),
+        None => require_left_out(block, source).await.map(|()| false),
+    }
+}
+
+/// Heights looked at on either side of one without an answer.
+const PROBES_MAX: u64 = 8;
+
+/// No answer at a height proves nothing (G3), unless the next header above links past it.
+async fn require_left_out(block: &BlockRef, source: &dyn ChainSource) -> Result<(), WatchError> {
+    let (mut above, mut below) = (None, None);
+    for distance in 1..=PROBES_MAX {
+        if above.is_none() {
+            above = source.header_at(block.height.plus(distance)).await?;
+        }
+        if below.is_none() && block.height.0 >= distance {
+            below = source.header_at(block.height.minus(distance)).await?;
+        }
+    }
+    if above.zip(below).is_some_and(|(above, below)| above.parent == below.block.hash) {
+        return Ok(());
+    }
+    let text = format!(
+        "the node has no block at height {} where we recorded {block}, which proves nothing; nothing was changed, try again",
+        block.height
+    );
+    Err(WatchError::Refused(text))
 }

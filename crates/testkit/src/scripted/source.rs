@@ -54,6 +54,9 @@ impl ChainSource for ScriptedChain {
     async fn header_at(&self, height: Height) -> Result<Option<BlockHeader>, SourceError> {
         let mut script = self.script();
         script.enter("header_at")?;
+        if script.withheld == Some(height) {
+            return Ok(None);
+        }
         Ok(script.block_at(height).map(|block| block.header.clone()))
     }
 

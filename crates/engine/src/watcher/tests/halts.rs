@@ -86,6 +86,36 @@ async fn g3_an_accepted_reorg_reverts_nothing_in_a_block_that_still_stands_betwe
 }
 
 #[tokio::test]
+async fn g3_a_height_without_an_answer_proves_nothing_when_a_reorg_is_accepted() {
+    let mut desk = Desk::new(1).await;
+    let stands = desk.chain.mine([Pay::new("stands", "alice", 5)]);
+    desk.chain.mine([Pay::new("gone", "alice", 5)]);
+    desk.chain.mine_empty(8);
+    // One sparse jump over both payments.
+    desk.tick().await;
+    desk.events().await;
+    desk.chain.fork(9);
+    desk.chain.mine_empty(12);
+    desk.tick().await;
+    desk.chain.withhold(Some(stands.height));
+    let refused = resumed(&mut desk, resume(true, true)).await.unwrap_err().to_string();
+    assert!(refused.contains(&stands.to_string()), "{refused}");
+    desk.chain.withhold(None);
+    let report = resumed(&mut desk, resume(true, true)).await.unwrap();
+    assert_eq!(report.reverted, [ScriptedChain::key("gone", 0)]);
+}
+
+#[tokio::test]
+async fn g3_a_settled_deposit_is_not_reverted_while_its_height_has_no_answer() {
+    let mut desk = too_deep().await;
+    let settled = desk.watcher.deps.store.settled_above(&desk.watcher.rules.chain, Height(0)).await.unwrap();
+    desk.chain.withhold(Some(settled[0].archived.height));
+    assert!(resumed(&mut desk, resume(true, true)).await.is_err());
+    desk.chain.withhold(None);
+    assert!(resumed(&mut desk, resume(true, true)).await.unwrap().settled.iter().all(|settled| settled.reverted));
+}
+
+#[tokio::test]
 async fn e06_a_node_of_another_network_halts_before_anything_is_read() {
     let mut desk = Desk::new(1).await;
     desk.chain.mine([Pay::new("t", "alice", 5)]);
