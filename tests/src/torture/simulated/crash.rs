@@ -69,6 +69,11 @@ impl Lives {
         }
     }
 
+    /// Whether the crash that is coming is a power cut.
+    pub(super) fn by_power_cut(&self) -> bool {
+        self.power.load(SeqCst)
+    }
+
     /// The state is on the disk as it is now: this much a power cut leaves.
     pub(super) fn synced(&self) {
         if !self.power.load(SeqCst) || self.over.load(SeqCst) {
