@@ -99,9 +99,9 @@ impl Effect {
             &paid.from_address,
             &paid.height,
             &paid.block_hash,
-            &paid.block_time as &(dyn ToSql + Sync),
+            &paid.block_time,
             &entry.confirmations,
-            &entry.decided_at as &(dyn ToSql + Sync),
+            &entry.decided_at,
             &entry.body,
         ]
     }

@@ -79,10 +79,13 @@ pub(crate) fn digest(bytes: &[u8]) -> Option<KeyDigest> {
     bytes.try_into().ok().map(KeyDigest)
 }
 
+/// Height and value.
+type HeldRow = (Option<i64>, String);
+
 /// What is there after a change set: a row, or none.
 #[derive(Debug, Default)]
 pub(crate) struct HeldRows {
-    held: BTreeMap<(i16, KeyDigest), Option<(Option<i64>, String)>>,
+    held: BTreeMap<(i16, KeyDigest), Option<HeldRow>>,
     archived: BTreeMap<KeyDigest, (Archived, Option<i64>)>,
     watch: BTreeMap<Vec<u8>, Option<String>>,
 }

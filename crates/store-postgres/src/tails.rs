@@ -5,6 +5,7 @@ use crate::error::{Failed, int, invalid, uint};
 use crate::listen::Notice;
 use crate::session::Session;
 use confirmd_core::{ConsumerName, Pace, Position, Timestamp};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 const EVENTS: &str = "select position, chain, asset, digest from event where position = any($1)";
@@ -132,8 +133,8 @@ impl Replay {
     fn queue(&mut self, digest: &[u8], position: i64, ever: i32, at: Option<Timestamp>) {
         let tail = self.tails.entry(digest.to_vec()).or_default();
         let (state, due_at) = at.map_or((0, 0), |at| (1, int(at.0)));
-        if !tail.contains_key(&position) {
-            tail.insert(position, Open { state, due_at, attempts: 0, ever, given_up: false, out: false });
+        if let Entry::Vacant(place) = tail.entry(position) {
+            place.insert(Open { state, due_at, attempts: 0, ever, given_up: false, out: false });
             self.changed.insert((digest.to_vec(), position));
             self.count += 1;
             return;

@@ -117,7 +117,8 @@ impl Watcher {
             if let Some(sets) = sets {
                 let moved = !sets.is_empty();
                 sets.iter().for_each(|set| self.apply(set));
-                return Ok(self.moved_on(moved));
+                self.moved_on(moved);
+                return Ok(());
             }
         }
         self.state = self.deps.store.load(&self.rules.chain).await?.unwrap_or_default();

@@ -15,11 +15,14 @@ use std::sync::Arc;
 /// So many segments, and a commit waits for the merge under way: each look-up asks every one of them.
 const SEGMENTS_MAX: usize = 48;
 
+/// An address' bytes and its record.
+type FreshRecord = (Box<[u8]>, Box<[u8]>);
+
 /// What one commit changes in a list.
 #[derive(Debug)]
 pub(super) struct Batch {
     records: Vec<u8>,
-    fresh: Vec<(Box<[u8]>, Box<[u8]>)>,
+    fresh: Vec<FreshRecord>,
 }
 
 impl Batch {

@@ -8,9 +8,11 @@ use std::iter::Peekable;
 use std::ops::Bound;
 use std::sync::Arc;
 
+type FreshRange<'a> = Peekable<Range<'a, Box<[u8]>, Box<[u8]>>>;
+
 enum Source<'a> {
     Segment(SegmentCursor),
-    Fresh(Peekable<Range<'a, Box<[u8]>, Box<[u8]>>>),
+    Fresh(FreshRange<'a>),
 }
 
 /// Oldest source first.

@@ -1,6 +1,9 @@
 //! The medium: what a store finds again.
 
-use confirmd_core::{Archived, Attempt, ChainId, ChainState, ConsumerFilter, ConsumerName, CursorName, DepositKey, DepositRecord, Epoch, EventId, EventRecord, LifeStep, OpenDelivery, Position, PullCursor, ReorgRecord, StoreError};
+use confirmd_core::{
+    Archived, Attempt, ChainId, ChainState, ConsumerFilter, ConsumerName, CursorName, DepositKey, DepositRecord, Epoch, EventId,
+    EventRecord, LifeStep, OpenDelivery, Position, PullCursor, ReorgRecord, StoreError,
+};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

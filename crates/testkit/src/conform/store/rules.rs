@@ -71,7 +71,12 @@ pub fn store_rules(harness: &Arc<dyn StoreHarness>) -> Vec<RuleTrial> {
         often("T14", "events_are_read_in_order", &[], reading::events_are_read_in_order),
         once("T14", "a_used_cursor_is_kept_and_an_idle_one_expires", &[], |h| Box::pin(reading::a_used_cursor_holds_events(h))),
         once("T14", "what_a_cursor_waits_for_stays", &[], |h| Box::pin(reading::what_a_cursor_waits_for_stays(h))),
-        often("T15", "lives_and_reorgs_are_told_as_the_store_in_memory_tells_them", &[Crash], reading::lives_are_told_as_in_memory),
+        often(
+            "T15",
+            "lives_and_reorgs_are_told_as_the_store_in_memory_tells_them",
+            &[Crash],
+            reading::lives_are_told_as_in_memory,
+        ),
         once("T16", "a_replay_keeps_the_order_of_a_key", &[], |h| Box::pin(reading::a_replay_keeps_the_order_of_a_key(h))),
     ]
 }

@@ -150,7 +150,14 @@ pub(super) fn positions(deliveries: &[Delivery]) -> Vec<Position> {
 /// A failed attempt.
 pub(super) fn attempt(number: u32) -> Attempt {
     let error = format!("attempt {number} was refused");
-    Attempt { number, at: Timestamp(u64::from(number)), outcome: AttemptOutcome::Transient, status: Some(503), error, excerpt: Some("busy".to_owned()) }
+    Attempt {
+        number,
+        at: Timestamp(u64::from(number)),
+        outcome: AttemptOutcome::Transient,
+        status: Some(503),
+        error,
+        excerpt: Some("busy".to_owned()),
+    }
 }
 
 /// Everything a store answers. How far a consumer has read is left out: it may fall back to what is undelivered.
