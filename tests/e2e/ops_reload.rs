@@ -164,7 +164,7 @@ async fn in_flight() -> Result<()> {
 }
 
 async fn sinks() -> Result<()> {
-    let mut world = World::start("default = 1", 8).await?;
+    let world = World::start("default = 1", 8).await?;
     let (slow, late) = (Customer::start().await?, Customer::start().await?);
     let of = |world: &World, sinks: &[SinkSection]| {
         let base = one_sink(world, "default = 1", ledger(&world.customer));
@@ -174,11 +174,11 @@ async fn sinks() -> Result<()> {
     let first = pay(&world.anvil, 1, ALICE, 5).await?;
     world.mine(1).await?;
     // The state has events: whether a new consumer wants them must be said.
-    world.service.configure(&of(&world, &[hanging.clone()]))?;
+    world.service.configure(&of(&world, std::slice::from_ref(&hanging)))?;
     let (code, _, stderr) = world.service.attempt(&["reload"]).await?;
     ensure!(code == Some(1) && stderr.contains("sinks.slow") && stderr.contains("start"), "{stderr}");
     let hanging = hanging.line("start = \"now\"");
-    world.service.configure(&of(&world, &[hanging.clone()]))?;
+    world.service.configure(&of(&world, std::slice::from_ref(&hanging)))?;
     let told = world.service.command(&["reload"]).await?;
     ensure!(told == "sinks.slow: added\n", "{told}");
 

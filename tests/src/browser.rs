@@ -61,7 +61,9 @@ impl Browser {
         let base = format!("http://127.0.0.1:{}", port.number());
         let mut browser = Self { driver, session: base.clone(), client, _profile: profile, _port: port };
         browser
-            .until("the driver", async || Ok(browser.get("/status").await.is_ok_and(|status| status["ready"] == true)))
+            .until("the driver", async || {
+                Ok(browser.get("/status").await.is_ok_and(|status| status.get("ready") == Some(&Value::Bool(true))))
+            })
             .await?;
 
         let (width, height) = options.size;
@@ -84,7 +86,7 @@ impl Browser {
         });
         let wanted = json!({ "capabilities": { "alwaysMatch": { "goog:chromeOptions": chrome, "goog:loggingPrefs": { "browser": "ALL" } } } });
         let made = browser.post("/session", wanted).await.context("start the browser")?;
-        let id = made["sessionId"].as_str().with_context(|| format!("no session in {made}"))?;
+        let id = made.get("sessionId").and_then(Value::as_str).with_context(|| format!("no session in {made}"))?;
         browser.session = format!("{base}/session/{id}");
         Ok(browser)
     }
@@ -97,8 +99,8 @@ impl Browser {
         let status = answer.status();
         let bytes = answer.into_body().collect().await?.to_bytes();
         let mut answer: Value = serde_json::from_slice(&bytes).with_context(|| format!("{path} answers {bytes:?}"))?;
-        let value = answer["value"].take();
-        ensure!(status.is_success(), "{path}: {} {}", value["error"], value["message"]);
+        let value = answer.get_mut("value").map(Value::take).unwrap_or_default();
+        ensure!(status.is_success(), "{path}: {value}");
         Ok(value)
     }
 
@@ -138,7 +140,7 @@ impl Browser {
 
     async fn find(&self, using: &str, value: &str) -> Result<String> {
         let found = self.post("/element", json!({ "using": using, "value": value })).await?;
-        let id = found[ELEMENT].as_str().with_context(|| format!("no element in {found}"))?;
+        let id = found.get(ELEMENT).and_then(Value::as_str).with_context(|| format!("no element in {found}"))?;
         Ok(id.to_owned())
     }
 

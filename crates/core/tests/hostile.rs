@@ -78,7 +78,7 @@ proptest! {
         event.asset.symbol = symbol;
         event.reference = reference.map(Into::into);
         event.transfer.from = from;
-        event.transfer.payment.memo = memo.map(Into::into);
+        event.transfer.payment.memo = memo;
         event.transfer.payment.amount = Amount::from_be_bytes(amount);
         event.transfer.block_time = Some(Timestamp(time));
         event.decided_at = Timestamp(time);

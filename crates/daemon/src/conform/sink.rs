@@ -101,7 +101,7 @@ impl Grading<'_> {
 
     async fn send_over(sink: &dyn Sink, delivery: &Delivery) -> Answer {
         let outcome = sink.deliver(std::slice::from_ref(delivery)).await;
-        answer(outcome.as_ref().map(|()| ()).map_err(|error| &error.error))
+        answer(outcome.as_ref().copied().map_err(|error| &error.error))
     }
 
     async fn send(&self, delivery: &Delivery) -> Answer {

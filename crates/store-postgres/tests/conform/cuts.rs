@@ -42,10 +42,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-fn trial<F: Future<Output = Result<()>>>(name: &str, run: fn(Place) -> F) -> Trial
-where
-    F: 'static,
-{
+fn trial<F: Future<Output = Result<()>> + 'static>(name: &str, run: fn(Place) -> F) -> Trial {
     Trial::test(format!("store_postgres::{name}"), move || {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let done = runtime.block_on(async {

@@ -41,7 +41,7 @@ pub fn run_seed(seed: u64, root: &Path, aloud: bool) -> Result<Outcome> {
     // Whatever in the instance draws a number (jitter) draws it from the seed, too.
     fastrand::seed(seed);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
-    let outcome = runtime.block_on(Run::new(seed, root, aloud)?.to_the_end());
+    let outcome = runtime.block_on(Run::new(seed, root, aloud)?.play());
     runtime.shutdown_background();
     outcome
 }
@@ -66,7 +66,7 @@ impl Run {
         })
     }
 
-    async fn to_the_end(mut self) -> Result<Outcome> {
+    async fn play(mut self) -> Result<Outcome> {
         let world = self.world.clone();
         world.record.line(&world.clock, format_args!("{:?}", self.plan));
         world.chains.iter().for_each(|chain| chain.mine(FIRST_BLOCKS));

@@ -100,7 +100,8 @@ async fn an_address_that_the_configuration_lists_again_goes_with_it() {
     let desk = Desk::new(1).await;
     let chain_id = desk.watcher.rules.chain.clone();
     offline::add(desk.store.as_ref(), &chain_id, &[new_watch("alice")]).await.unwrap();
-    for (watch, watched) in [(&["alice"] as &[&str], true), (&[], false)] {
+    let lists: [(&[&str], bool); 2] = [(&["alice"], true), (&[], false)];
+    for (watch, watched) in lists {
         let mut watcher = open_watcher(&desk.store, &desk.chain, watch).await;
         watcher.tick().await.unwrap();
         assert_eq!(watcher.state().watch.get(b"alice").is_some(), watched);
