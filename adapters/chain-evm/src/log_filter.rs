@@ -24,8 +24,13 @@ pub(crate) enum Place {
 }
 
 impl LogFilter {
-    /// `recipients`: `None` asks for every transfer, to be matched here.
-    pub(crate) fn new(contracts: Vec<Address>, recipients: Option<Vec<B256>>) -> Self {
+    /// `recipients`: `None` asks for every transfer, to be matched here. The same question is asked in the same words, whatever the order of
+    /// the sets it is made from.
+    pub(crate) fn new(mut contracts: Vec<Address>, mut recipients: Option<Vec<B256>>) -> Self {
+        contracts.sort_unstable();
+        if let Some(words) = &mut recipients {
+            words.sort_unstable();
+        }
         Self { contracts, recipients }
     }
 
@@ -68,6 +73,12 @@ fn filter(place: Place, contracts: &[Address], topics: Value) -> Value {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use super::*;
+
+    #[test]
+    fn the_same_accounts_are_asked_for_in_the_same_order() {
+        let filter = |words: [u8; 2]| LogFilter::new(vec![Address::repeat_byte(1)], Some(words.map(B256::repeat_byte).to_vec()));
+        assert_eq!(filter([1, 2]).params(Place::Range(1, 2)), filter([2, 1]).params(Place::Range(1, 2)));
+    }
 
     #[test]
     fn many_recipients_are_split_over_calls_that_nodes_accept() {
