@@ -38,7 +38,7 @@ use std::sync::Arc;
 pub const KIND: SinkKind = SinkKind {
     name: "postgres",
     summary: "writes each event into your own PostgreSQL exactly once, your effect in the same transaction",
-    example: r#"[sinks.ledger]
+    example: r#"[sinks.books]
 kind = "postgres"
 url = "postgres://confirmd@127.0.0.1:5432/ledger"   # no password here; sslmode=verify-full for a server elsewhere
 # password = { env = "LEDGER_DB_PASSWORD" }

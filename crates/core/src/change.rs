@@ -2,7 +2,7 @@
 
 use crate::{
     AssetId, BlockRef, ChainId, ChainName, DepositKey, Event, FinalityTag, Halt, Height, ListedAsset, Orphaned, Pending,
-    Position, Reported, StateVersion, WatchEntry, deposit::Archived,
+    Position, Reported, StateVersion, Trail, WatchEntry, deposit::Archived,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -78,6 +78,21 @@ impl ChangeSet {
         self.changes.is_empty() && self.events.is_empty()
     }
 
+    /// The block this set goes back to on the trail before it, and whether an operator accepted that (such a set may cut and
+    /// anchor anew).
+    pub fn rollback(&self, before: &Trail) -> Option<(BlockRef, bool)> {
+        let anchored = self.changes.iter().find_map(|change| match change {
+            Change::Reanchored(block) => Some((block.clone(), true)),
+            _ => None,
+        });
+        anchored.or_else(|| {
+            self.changes.iter().find_map(|change| match change {
+                Change::TrailCut(above) => Some((BlockRef { height: *above, hash: before.hash_at(*above)?.clone() }, false)),
+                _ => None,
+            })
+        })
+    }
+
     /// Adds an event and freezes its body.
     pub fn push_event(&mut self, event: Event) {
         let body = event.to_body().into();
@@ -92,4 +107,24 @@ pub struct CommitReceipt {
     pub version: StateVersion,
     /// The first event's position, if there were events; the others follow without a gap.
     pub first_event: Option<Position>,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::BlockHash;
+
+    #[test]
+    fn going_back_below_the_floor_is_told_as_accepted_though_the_trail_is_cut_first() {
+        let block = |height: u64| BlockRef { height: Height(height), hash: BlockHash::new(format!("b{height}")).unwrap() };
+        let mut trail = Trail::default();
+        (1..=5).for_each(|height| trail.push(&block(height)));
+        let mut set = ChangeSet::new(ChainId::new("scripted:one").unwrap(), StateVersion(0));
+        assert_eq!(set.rollback(&trail), None);
+        set.changes = vec![Change::TrailCut(Height(3))];
+        assert_eq!(set.rollback(&trail), Some((block(3), false)));
+        set.changes.push(Change::Reanchored(block(3)));
+        assert_eq!(set.rollback(&trail), Some((block(3), true)));
+    }
 }

@@ -88,11 +88,7 @@ impl<'a> LifePlan<'a> {
 
     fn reorg(&self) -> Option<ReorgRecord> {
         let trail = &self.head.small.trail;
-        let (ancestor, accepted) = self.set.changes.iter().find_map(|change| match change {
-            Change::TrailCut(above) => Some((BlockRef { height: *above, hash: trail.hash_at(*above)?.clone() }, false)),
-            Change::Reanchored(block) => Some((block.clone(), true)),
-            _ => None,
-        })?;
+        let (ancestor, accepted) = self.set.rollback(trail)?;
         let mut orphaned: Vec<BlockRef> = trail.above(ancestor.height).collect();
         let depth = number(orphaned.len());
         orphaned.truncate(REORG_BLOCKS_MAX);

@@ -195,6 +195,6 @@ mod tests {
         let samples = [of(0, 5), of(30, 10), of(60, 20), of(90, 40)];
         assert_eq!(per_minute(&samples, &consumer, 44, Timestamp::from_seconds(90)), 34);
         assert_eq!(per_minute(&samples, &consumer, 44, Timestamp::from_seconds(119)), 22);
-        assert_eq!(per_minute(&samples[..1], &consumer, 7, Timestamp::from_seconds(10)), 7);
+        assert_eq!(per_minute(&samples[..1], &consumer, 7, Timestamp::from_seconds(10)), 2);
     }
 }

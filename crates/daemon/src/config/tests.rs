@@ -202,8 +202,8 @@ fn mistakes_in_a_sink() {
     let sink = |new: &str| below("[sinks.screen]", new);
     let hook = |secret: &str| with("kind = \"stdout\"", &format!("kind = 'webhook'\nurl = 'https://ledger.example/x'\n{secret}"));
     check(vec![
-        (with("kind = \"stdout\"", "kind = \"stdou\""), "sinks.screen.kind", &["stdou", "file, stdout, webhook"]),
-        (with("kind = \"stdout\"", ""), "sinks.screen.kind", &["missing", "file, stdout, webhook"]),
+        (with("kind = \"stdout\"", "kind = \"stdou\""), "sinks.screen.kind", &["stdou", "file, postgres, stdout, webhook"]),
+        (with("kind = \"stdout\"", ""), "sinks.screen.kind", &["missing", "file, postgres, stdout, webhook"]),
         (sink("chains = ['base']"), "sinks.screen.chains[0]", &["base", "anvil, btc"]),
         (sink("chains = []"), "sinks.screen.chains", &["empty", "leave the key out"]),
         (sink("assets = ['USDT']"), "sinks.screen.assets[0]", &["USDT", "BTC, ETH, USDC"]),

@@ -2,7 +2,7 @@
 
 use super::disk::Books;
 use confirmd_core::{
-    BlockRef, ChainState, Change, ChangeSet, EventKind, LifeEvent, LifeStep, REORG_BLOCKS_MAX, ReorgRecord, Rule, Timestamp,
+    ChainState, Change, ChangeSet, EventKind, LifeEvent, LifeStep, REORG_BLOCKS_MAX, ReorgRecord, Rule, Timestamp,
 };
 
 /// Takes over what a change set says, before the state has taken it.
@@ -61,14 +61,7 @@ pub(super) fn keep(books: &mut Books, set: &ChangeSet, before: &ChainState) {
 }
 
 fn reorg(set: &ChangeSet, before: &ChainState, at: Timestamp) -> Option<ReorgRecord> {
-    let (ancestor, accepted) = set.changes.iter().find_map(|change| match change {
-        Change::TrailCut(above) => {
-            let hash = before.trail.hash_at(*above)?.clone();
-            Some((BlockRef { height: *above, hash }, false))
-        }
-        Change::Reanchored(block) => Some((block.clone(), true)),
-        _ => None,
-    })?;
+    let (ancestor, accepted) = set.rollback(&before.trail)?;
     let mut orphaned: Vec<_> = before.trail.above(ancestor.height).collect();
     orphaned.sort_by_key(|block| std::cmp::Reverse(block.height));
     let depth = orphaned.len();
