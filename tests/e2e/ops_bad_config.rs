@@ -147,7 +147,7 @@ fn other_mistakes() -> Vec<Case> {
         case("path = \"./state\"", "path = \"./state", &["not TOML", "confirmd.toml:3"]),
         case("[chains.coins]", "[chain.coins]", &["chain", "chains"]),
         case("listen = \"127.0.0.1:0\"", "listen = \"0.0.0.0:8787\"", &["api.listen", "0.0.0.0:8787", "127.0.0.1"]),
-        case("kind = \"webhook\"", "kind = \"kafka\"", &["sinks.ledger.kind", "kafka", "file, stdout, webhook"]),
+        case("kind = \"webhook\"", "kind = \"kafka\"", &["sinks.ledger.kind", "kafka", "file, postgres, stdout, webhook"]),
         case("kind = \"file\"", "kind = \"file\"\nchains = [\"base\"]", &["sinks.archive.chains[0]", "base", "coins, ether"]),
         case("kind = \"file\"", "kind = \"file\"\nassets = [\"USDT\"]", &["sinks.archive.assets[0]", "USDT", "MINI"]),
         case("kind = \"file\"", "kind = \"file\"\nretry = [\"soon\"]", &["sinks.archive.retry[0]", "soon", "30s"]),
