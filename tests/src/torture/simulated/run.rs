@@ -41,7 +41,8 @@ pub fn run_seed(seed: u64, root: &Path, aloud: bool) -> Result<Outcome> {
     // Whatever in the instance draws a number (jitter) draws it from the seed, too.
     fastrand::seed(seed);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
-    let outcome = runtime.block_on(Run::new(seed, root, aloud)?.play());
+    // Made within the runtime: outside of it the clock would begin at the machine's time, some microseconds later each run.
+    let outcome = runtime.block_on(async { Run::new(seed, root, aloud)?.play().await });
     runtime.shutdown_background();
     outcome
 }
