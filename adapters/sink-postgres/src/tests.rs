@@ -28,7 +28,7 @@ fn the_example_builds_and_mistakes_are_refused_by_name() {
         table.remove("kind");
         (KIND.build)(SinkContext { consumer: ConsumerName::new("ledger").unwrap() }, table)
     };
-    build(KIND.example.strip_prefix("[sinks.ledger]").unwrap()).unwrap();
+    build(KIND.example.strip_prefix("[sinks.books]").unwrap()).unwrap();
     let url = "url = 'postgres://u@127.0.0.1/x'\n";
     assert!(build("").unwrap_err().to_string().contains("url"));
     assert!(build(&format!("{url}table = 1")).unwrap_err().to_string().contains("table"));
