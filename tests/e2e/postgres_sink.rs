@@ -3,13 +3,15 @@
 
 mod bench;
 mod conform;
+mod drill;
 mod faults;
 mod measure;
+pub(crate) mod page;
 mod refusals;
 mod service;
 
 use confirmd_testkit::conform::sink::sink_trials;
-use e2e::Needs;
+use e2e::{Needs, node_trial};
 use libtest_mimic::Trial;
 use std::sync::Arc;
 
@@ -22,5 +24,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.extend(measure::trials());
     trials.extend(refusals::trials());
     trials.extend(service::trials());
+    let needs = &[Needs::Anvil, Needs::Postgres];
+    trials.push(node_trial("postgres_sink::the_roles_queries_and_retention_of_the_page_work", needs, page::holds));
+    trials.push(node_trial("postgres_sink::g7_a_database_put_back_to_an_earlier_moment_is_told_again", needs, drill::told_again));
     trials
 }

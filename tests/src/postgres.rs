@@ -26,6 +26,8 @@ pub struct Postgres {
     process: Option<Process>,
     port: Port,
     settings: Vec<String>,
+    /// Bytes of the file system at `small`, if there is one.
+    small: Option<u64>,
     dir: TempDir,
 }
 
@@ -45,14 +47,96 @@ impl Postgres {
 
     /// The same in a folder of the caller's choice: on a disk, where a commit costs what it costs.
     pub async fn start_in(dir: TempDir, settings: &[&str]) -> Result<Self> {
+        let mut cluster = Self::copied(dir, settings)?;
+        cluster.start_again().await?;
+        Ok(cluster)
+    }
+
+    /// With a file system of so many bytes at [`Postgres::small_folder`], which only the server sees and which ends with it. Needs
+    /// [`Postgres::can_mount`].
+    pub async fn start_with_small_disk(bytes: u64, settings: &[&str]) -> Result<Self> {
+        let mut cluster = Self { small: Some(bytes), ..Self::copied(scratch_dir()?, settings)? };
+        std::fs::create_dir(cluster.small_folder()).context("make the folder of the small file system")?;
+        cluster.start_again().await?;
+        Ok(cluster)
+    }
+
+    /// Whether this process may mount file systems.
+    pub fn can_mount() -> bool {
+        let tried = Command::new("unshare").args(["--mount", "--", "sh", "-c", "mount -t tmpfs -o size=64k none /mnt"]).output();
+        tried.is_ok_and(|tried| tried.status.success())
+    }
+
+    /// Where the small file system is, for `create tablespace`.
+    pub fn small_folder(&self) -> PathBuf {
+        self.dir.path().join("small")
+    }
+
+    fn copied(dir: TempDir, settings: &[&str]) -> Result<Self> {
         // Its user must be able to pass through.
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).context("open the folder")?;
         let copied = Command::new("cp").arg("-a").arg(template()?).arg(dir.path().join("data")).output().context("run cp")?;
         ensure!(copied.status.success(), "copy the template: {}", String::from_utf8_lossy(&copied.stderr));
         let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
-        let mut cluster = Self { process: None, port: Port::free()?, settings, dir };
-        cluster.start_again().await?;
-        Ok(cluster)
+        Ok(Self { process: None, port: Port::free()?, settings, small: None, dir })
+    }
+
+    /// A replica that follows this one and only reads, until [`Postgres::promote`]. From then on a commit here is answered once the
+    /// replica has it.
+    pub async fn standby(&self) -> Result<Self> {
+        let dir = scratch_dir()?;
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).context("open the folder")?;
+        let data = dir.path().join("data");
+        std::fs::create_dir(&data).context("make the replica's folder")?;
+        std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o700)).context("close the replica's folder")?;
+        if let Some((user, group)) = server_user()? {
+            chown(&data, Some(user), Some(group)).context("give the folder to the server's user")?;
+        }
+        let mut command = as_server_user(&bin()?.join("pg_basebackup"))?;
+        let (user, password) = Self::SUPERUSER;
+        let from = format!("host=127.0.0.1 port={} user={user} password={password}", self.port());
+        command.arg("-D").arg(&data).args(["-d", &from, "-X", "stream", "-c", "fast", "-R"]).current_dir("/");
+        let copied = command.stdin(Stdio::null()).output().context("run pg_basebackup")?;
+        ensure!(copied.status.success(), "pg_basebackup: {}", String::from_utf8_lossy(&copied.stderr));
+        let mut standby = Self { process: None, port: Port::free()?, settings: self.settings.clone(), small: None, dir };
+        standby.start_again().await?;
+        let admin = self.admin("postgres").await?;
+        admin.batch_execute("alter system set synchronous_standby_names = '*'").await?;
+        admin.batch_execute("select pg_reload_conf()").await?;
+        Ok(standby)
+    }
+
+    /// Makes a replica the one that is written to.
+    pub async fn promote(&self) -> Result<()> {
+        let admin = self.admin("postgres").await?;
+        ensure!(admin.query_one("select pg_promote(true, 60)", &[]).await?.get::<_, bool>(0), "the replica was not promoted");
+        // It has no replica of its own to wait for.
+        admin.batch_execute("alter system reset synchronous_standby_names").await?;
+        admin.batch_execute("select pg_reload_conf()").await?;
+        Ok(())
+    }
+
+    /// Something that kills the server as [`Postgres::kill`] does, from anywhere; [`Postgres::start_again`] follows.
+    pub fn killer(&self) -> Result<impl Fn() + Send + Sync + use<>> {
+        let pid = self.process.as_ref().context("the cluster does not run")?.pid();
+        Ok(move || drop(Command::new("sh").args(["-c", &format!("kill -KILL {pid}")]).status()))
+    }
+
+    /// Starts the server again once what [`Postgres::killer`] did has been done.
+    pub async fn start_after_kill(&mut self) -> Result<()> {
+        self.process.as_mut().context("the cluster does not run")?.wait(START_DEADLINE).await?;
+        self.start_again().await
+    }
+
+    /// Runs one of the server's client programs (`pg_dump`, `pg_restore`) as its superuser; what it writes to stdout.
+    pub fn tool(&self, program: &str, args: &[&str]) -> Result<Vec<u8>> {
+        let (user, password) = Self::SUPERUSER;
+        let mut command = crate::process::guarded(&bin()?.join(program));
+        command.args(["-h", "127.0.0.1", "-p", &self.port().to_string(), "-U", user, "-w"]).args(args);
+        let output =
+            command.env("PGPASSWORD", password).stdin(Stdio::null()).output().with_context(|| format!("run {program}"))?;
+        ensure!(output.status.success(), "{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(output.stdout)
     }
 
     /// The port on 127.0.0.1; the same after a restart.
@@ -114,6 +198,9 @@ impl Postgres {
         }
         for setting in &self.settings {
             command.args(["-c", setting]);
+        }
+        if let Some(bytes) = self.small {
+            command = in_small_disk(&command, &self.small_folder(), bytes)?;
         }
         command.current_dir("/");
         Process::spawn_logged("postgres", &mut command, &self.dir.path().join("server.log"))
@@ -196,6 +283,15 @@ fn as_server_user(program: &Path) -> Result<Command> {
     command.args([&format!("--reuid={user}"), &format!("--regid={group}"), "--clear-groups", "--pdeathsig", "KILL", "--"]);
     command.arg(program);
     Ok(command)
+}
+
+/// The command in a mount namespace of its own, with a file system of so many bytes at `folder`.
+fn in_small_disk(command: &Command, folder: &Path, bytes: u64) -> Result<Command> {
+    let (user, group) = server_user()?.context("only root can mount a file system")?;
+    let mount = format!("mount -t tmpfs -o size={bytes},uid={user},gid={group},mode=700 none \"$0\" && exec \"$@\"");
+    let mut wrapped = Command::new("unshare");
+    wrapped.args(["--mount", "--", "sh", "-c", &mount]).arg(folder).arg(command.get_program()).args(command.get_args());
+    Ok(wrapped)
 }
 
 /// A data folder as `initdb` makes it, made once for all tests of this machine and version, then copied.

@@ -1,7 +1,9 @@
 //! A TCP proxy in front of a PostgreSQL server that counts what the client says and cuts the connection where it is told to.
 
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -27,26 +29,41 @@ pub enum Cut {
 pub enum At {
     /// The n-th from now on, from 1, over all connections; once.
     Message(u64),
+    /// The one that ends the n-th statement (a simple query, or the `Sync` behind a prepared one) from now on, from 1; once.
+    Statement(u64),
     /// Every one that holds this text.
     Text(&'static str),
 }
 
-#[derive(Debug, Default)]
+/// What is done at a cut, beside it.
+type Deed = Arc<dyn Fn() + Send + Sync>;
+
+#[derive(Default)]
 struct Plan {
     cut: Option<(At, Cut)>,
+    deed: Option<Deed>,
     refuse: bool,
     messages: u64,
+    statements: u64,
     /// After the cut no new connection is taken.
     down_after_cut: bool,
     cuts: u64,
 }
 
+/// A message that was sent is worked on for so long before the deed is done.
+const WORKED_ON: Duration = Duration::from_millis(3);
+
 /// A running proxy; it stops when it is dropped.
-#[derive(Debug)]
 pub struct WireProxy {
     plan: Arc<Mutex<Plan>>,
     address: SocketAddr,
     accepting: JoinHandle<()>,
+}
+
+impl fmt::Debug for WireProxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WireProxy").field("address", &self.address).finish_non_exhaustive()
+    }
 }
 
 impl Drop for WireProxy {
@@ -77,6 +94,11 @@ impl WireProxy {
     /// From now on, at that message; with `down`, no new connection is taken after the first cut.
     pub fn cut(&self, at: At, cut: Cut, down: bool) {
         *lock(&self.plan) = Plan { cut: Some((at, cut)), down_after_cut: down, ..Plan::default() };
+    }
+
+    /// As [`WireProxy::cut`], and does something there, such as killing the server: before the message is sent, or shortly after.
+    pub fn cut_and(&self, at: At, cut: Cut, deed: impl Fn() + Send + Sync + 'static) {
+        *lock(&self.plan) = Plan { cut: Some((at, cut)), deed: Some(Arc::new(deed)), ..Plan::default() };
     }
 
     /// New connections are closed at once; open ones at their next message.
@@ -148,18 +170,25 @@ async fn forth(from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf, plan: &Mutex<P
     let mut first = true;
     while let Ok(message) = read_message(from, first).await {
         first = false;
-        let Some(cut) = decide(plan, &message) else {
+        let Some((cut, deed)) = decide(plan, &message) else {
             if to.write_all(&message).await.is_err() {
                 return;
             }
             continue;
         };
         match cut {
-            Cut::Before => return,
+            Cut::Before => {
+                deed.iter().for_each(|deed| deed());
+                return;
+            }
             Cut::After => {
                 // The client learns nothing of what comes back, and the server has read it by the time it sees the end.
                 silent.send_replace(true);
                 let _ = to.write_all(&message).await;
+                if let Some(deed) = deed {
+                    tokio::time::sleep(WORKED_ON).await;
+                    deed();
+                }
                 let _ = to.shutdown().await;
                 return;
             }
@@ -177,15 +206,18 @@ async fn forth(from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf, plan: &Mutex<P
     }
 }
 
-fn decide(plan: &Mutex<Plan>, message: &[u8]) -> Option<Cut> {
+fn decide(plan: &Mutex<Plan>, message: &[u8]) -> Option<(Cut, Option<Deed>)> {
     let mut plan = lock(plan);
     if plan.refuse {
-        return Some(Cut::Before);
+        return Some((Cut::Before, None));
     }
     plan.messages += 1;
+    let ends_statement = matches!(message.first(), Some(b'S' | b'Q'));
+    plan.statements += u64::from(ends_statement);
     let (at, cut) = plan.cut.clone()?;
     let meant = match &at {
         At::Message(number) => plan.messages == *number,
+        At::Statement(number) => ends_statement && plan.statements == *number,
         At::Text(text) => message.windows(text.len()).any(|window| window == text.as_bytes()),
     };
     if !meant {
@@ -195,7 +227,7 @@ fn decide(plan: &Mutex<Plan>, message: &[u8]) -> Option<Cut> {
     if plan.down_after_cut {
         plan.refuse = true;
     }
-    Some(cut)
+    Some((cut, plan.deed.clone()))
 }
 
 /// One message of the client; the first has no type byte.

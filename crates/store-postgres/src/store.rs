@@ -13,7 +13,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, RwLock};
 
-const MIGRATIONS: &[Migration] = &[Migration { version: 1, sql: include_str!("../migrations/1.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, sql: include_str!("../migrations/1.sql") },
+    Migration { version: 2, sql: include_str!("../migrations/2.sql") },
+];
 const PART: &str = "store";
 
 const META: &str = "select store, epoch from meta";

@@ -120,6 +120,8 @@ impl Worker {
                 Trouble::Collision | Trouble::Passing | Trouble::Slow => {}
                 Trouble::Setup | Trouble::Statement => return Err(self.refuse(what, error)),
             }
+            // Its sessions may be those of a server that was the one to write to: the next try begins on a new one.
+            self.pool.clear();
             let began = *since.get_or_insert_with(|| {
                 let server = self.pool.server();
                 tracing::warn!(
@@ -159,7 +161,8 @@ impl Worker {
                 Ok(value)
             }
             Err(failed) => {
-                if session.say("ROLLBACK").await.is_ok() {
+                let passing = matches!(&failed, Failed::Server(error) if Trouble::of(error) == Trouble::Passing);
+                if session.say("ROLLBACK").await.is_ok() && !passing {
                     loan.give_back();
                 }
                 Err(failed)

@@ -27,6 +27,14 @@ pub(crate) fn trials() -> Vec<Trial> {
         node_trial("postgres_sink::k5_a_server_lost_at_any_message_of_a_batch_gets_it_again_and_books_it_once", needs, || {
             every_message(Cut::After, true)
         }),
+        node_trial("postgres_sink::k5_a_server_killed_before_any_statement_of_a_batch_books_it_once", needs, || {
+            server_killed(Cut::Before)
+        }),
+        node_trial("postgres_sink::k5_a_server_killed_after_any_statement_of_a_batch_books_it_once", needs, || {
+            server_killed(Cut::After)
+        }),
+        node_trial("postgres_sink::k5_a_replica_that_takes_over_has_everything_and_the_rest_is_booked_there", needs, failover),
+        full_trial(),
         node_trial("postgres_sink::k9_silence_at_any_message_of_a_batch_ends_at_the_deadline_and_books_once", needs, silence),
         node_trial("postgres_sink::a_server_killed_again_and_again_books_everything_once", needs, killed),
         node_trial("postgres_sink::several_instances_that_start_at_once_migrate_once", needs, migrated_at_once),
@@ -110,6 +118,116 @@ async fn every_message(cut: Cut, down: bool) -> Result<()> {
         ensure_once(&admin, round).await.with_context(|| format!("{cut:?} at message {message} of {count}"))?;
     }
     Ok(())
+}
+
+/// The server itself is killed where a statement of the batch ends, and comes back.
+async fn server_killed(cut: Cut) -> Result<()> {
+    let mut cluster = cluster(&[]).await?;
+    let proxy = WireProxy::start(cluster.port()).await?;
+    let sink = sink(&bench::keys(proxy.port(), "20s"), Some(feed(1, EPOCH)))?;
+    sink.check().await?;
+    sink.deliver(&batch(0)).await?;
+    let mut round = 1;
+    loop {
+        proxy.cut_and(At::Statement(round), cut, cluster.killer()?);
+        let events = batch(round);
+        let mut sending = std::pin::pin!(until_accepted(&sink, &events));
+        let mut sent = None;
+        while sent.is_none() && proxy.cuts() == 0 {
+            tokio::select! {
+                done = sending.as_mut() => sent = Some(done),
+                () = tokio::time::sleep(Duration::from_millis(1)) => {}
+            }
+        }
+        let killed = proxy.cuts() > 0;
+        if killed {
+            cluster.start_after_kill().await?;
+        }
+        match sent {
+            Some(sent) => sent,
+            None => sending.await,
+        }
+        .with_context(|| format!("killed {cut:?} statement {round}"))?;
+        proxy.repair();
+        round += 1;
+        let admin = cluster.admin(DATABASE).await?;
+        ensure_once(&admin, round).await.with_context(|| format!("killed {cut:?} statement {}", round - 1))?;
+        if !killed {
+            break;
+        }
+    }
+    ensure!(round > 5, "a batch is {} statements", round - 2);
+    eprintln!("the server was killed {cut:?} each of the {} statements of a batch", round - 2);
+    Ok(())
+}
+
+/// The server dies, its synchronous replica becomes the one that is written to; both stand in the URL.
+async fn failover() -> Result<()> {
+    let mut cluster = cluster(&["max_wal_senders=4"]).await?;
+    let standby = cluster.standby().await?;
+    let one = format!("127.0.0.1:{}/{DATABASE}", cluster.port());
+    let both = format!("127.0.0.1:{},127.0.0.1:{}/{DATABASE}?target_session_attrs=read-write", cluster.port(), standby.port());
+    let sink = sink(&bench::keys(cluster.port(), "3s").replace(&one, &both), Some(feed(1, EPOCH)))?;
+    sink.check().await?;
+    for round in 0..3 {
+        sink.deliver(&batch(round)).await?;
+    }
+    let events = batch(3);
+    let mut sending = std::pin::pin!(sink.deliver(&events));
+    // Somewhere within it.
+    let early = tokio::time::timeout(Duration::from_millis(4), sending.as_mut()).await;
+    cluster.kill()?;
+    let early = match early {
+        Ok(sent) => sent,
+        Err(_) => sending.await,
+    };
+    if let Err(error) = early {
+        ensure!(matches!(error.error.kind, SinkErrorKind::Transient { .. }), "{}", error.error);
+    }
+    // A replica that only reads takes nothing, and it is no disaster.
+    let error = sink.deliver(&batch(4)).await.err().context("a replica that only reads took it")?;
+    ensure!(error.accepted == 0 && matches!(error.error.kind, SinkErrorKind::Transient { .. }), "{}", error.error);
+    standby.promote().await?;
+    for round in 3..6 {
+        until_accepted(&sink, &batch(round)).await?;
+    }
+    ensure_once(&standby.admin(DATABASE).await?, 6).await
+}
+
+/// Of the file system that gets full: some thousand events.
+const SMALL: u64 = 1024 * 1024;
+
+fn full_trial() -> Trial {
+    let name = "postgres_sink::k5_a_real_disk_that_is_full_loses_nothing_and_books_once_when_there_is_room";
+    let trial = node_trial(name, &[Needs::Postgres], full);
+    match Postgres::can_mount() {
+        true => trial,
+        false => trial.with_kind("a small file system can't be mounted: run as root").with_ignored_flag(true),
+    }
+}
+
+async fn full() -> Result<()> {
+    let cluster = bench::prepared(Postgres::start_with_small_disk(SMALL, &[]).await?).await?;
+    let admin = cluster.admin(DATABASE).await?;
+    let sink = sink(&bench::keys(cluster.port(), "5s"), Some(feed(1, EPOCH)))?;
+    sink.check().await?;
+    admin.batch_execute(&format!("create tablespace small location '{}'", cluster.small_folder().display())).await?;
+    admin.batch_execute("alter table confirmd.event set tablespace small").await?;
+    let mut round = 0;
+    let error = loop {
+        ensure!(round < 1_000, "the disk is never full");
+        match sink.deliver(&batch(round)).await {
+            Ok(()) => round += 1,
+            Err(error) => break error,
+        }
+    };
+    let said = error.error.to_string();
+    ensure!(error.accepted == 0 && matches!(error.error.kind, SinkErrorKind::Transient { .. }), "{said}");
+    ensure!(said.contains("53100") && said.contains("No space left on device") && said.contains("make room"), "{said}");
+    ensure_once(&admin, round).await?;
+    admin.batch_execute("alter table confirmd.event set tablespace pg_default").await?;
+    sink.deliver(&batch(round)).await?;
+    ensure_once(&admin, round + 1).await
 }
 
 async fn silence() -> Result<()> {

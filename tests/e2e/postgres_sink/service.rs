@@ -17,22 +17,22 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-struct Shop {
-    anvil: Anvil,
-    cluster: Postgres,
-    service: Service,
+pub(super) struct Shop {
+    pub(super) anvil: Anvil,
+    pub(super) cluster: Postgres,
+    pub(super) service: Service,
 }
 
-fn section(cluster: &Postgres) -> SinkSection {
+pub(super) fn section(cluster: &Postgres) -> SinkSection {
     let section = SinkSection::of_kind("ledger", "postgres").retry(&["50ms"; 90]);
     bench::keys(cluster.port(), "5s").lines().fold(section, |section, line| section.line(line))
 }
 
-fn config(anvil: &Anvil, cluster: &Postgres) -> Config {
+pub(super) fn config(anvil: &Anvil, cluster: &Postgres) -> Config {
     Config::new().chain(bare_chain(anvil, "default = 2", 12)).sink(section(cluster))
 }
 
-async fn shop() -> Result<Shop> {
+pub(super) async fn shop() -> Result<Shop> {
     let anvil = Anvil::start().await?;
     anvil.mine(2).await?;
     let cluster = bench::cluster(&[]).await?;
@@ -45,16 +45,16 @@ async fn shop() -> Result<Shop> {
 }
 
 impl Shop {
-    async fn told(&self) -> Result<()> {
+    pub(super) async fn told(&self) -> Result<()> {
         self.service.until_told(NAME, &self.anvil.tip().await?).await.map(drop)
     }
 
-    async fn admin(&self) -> Result<Client> {
+    pub(super) async fn admin(&self) -> Result<Client> {
         self.cluster.admin(DATABASE).await
     }
 
     /// The operator's ledger is what the chain says, and what the books say; no event was posted twice.
-    async fn ensure_right(&self) -> Result<()> {
+    pub(super) async fn ensure_right(&self) -> Result<()> {
         let admin = self.admin().await?;
         for (address, account) in [(ALICE, "alice"), (BOB, "bob")] {
             let on_chain = balance(&self.anvil, address).await?.to_string();
@@ -74,7 +74,7 @@ impl Shop {
     }
 
     /// What is paid is confirmed one block later.
-    async fn pay(&self, to: &str, wei: u128) -> Result<String> {
+    pub(super) async fn pay(&self, to: &str, wei: u128) -> Result<String> {
         let paid = pay(&self.anvil, 1, to, wei).await?;
         self.anvil.mine(2).await?;
         Ok(paid)

@@ -1,13 +1,12 @@
 //! Instances that are killed, stopped and continued; a server that is restarted; the time it takes.
 
-use super::shop::{LEASE, Shop};
-use crate::evm_world::{ALICE, BOB, CHAIN, NAME, bare_chain};
+use super::fleet::LEASE;
+use super::shop::Shop;
+use crate::evm_world::{ALICE, BOB, CHAIN, bare_chain};
 use anyhow::{Result, ensure};
 use e2e::{SOON, Switch};
 use std::time::{Duration, Instant};
 
-/// Watched by nobody at first.
-const CAROL: &str = "0x00000000000000000000000000000000c0ffee0c";
 /// Far above what a turn takes to pass on.
 const TAKE_OVER_MAX: Duration = Duration::from_secs(10);
 
@@ -71,22 +70,6 @@ pub(super) async fn take_over() -> Result<()> {
     }
     took.sort();
     eprintln!("from killing the busy instance to the next delivered decision: {took:?}");
-    shop.told().await?;
-    shop.ensure_right().await
-}
-
-pub(super) async fn commands() -> Result<()> {
-    let shop = Shop::usual().await?;
-    let idle = (0..3).find(|number| shop.busy().is_ok_and(|busy| busy != *number)).unwrap_or(0);
-    // Through the idle instance's API.
-    shop.services[idle].command(&["watch", "add", NAME, CAROL, "--reference", "carol"]).await?;
-    let paid = shop.pay(1, CAROL, 9).await?;
-    shop.anvil.mine(2).await?;
-    shop.customer.until_at(CHAIN, &paid, 0, (1, true), SOON).await?;
-    for service in &shop.services {
-        let (_, found) = service.get("/v1/addresses").await?;
-        ensure!(found.to_string().to_lowercase().contains(CAROL), "{found}");
-    }
     shop.told().await?;
     shop.ensure_right().await
 }

@@ -30,7 +30,12 @@ pub struct Service {
 impl Service {
     /// Configured, not started.
     pub fn new(config: &Config) -> Result<Self> {
-        let mut instance = Instance::new(|folder| config.render(folder))?;
+        Self::of_program(&crate::confirmd()?, config)
+    }
+
+    /// As [`Service::new`], for another program than the one under test.
+    pub fn of_program(program: &Path, config: &Config) -> Result<Self> {
+        let mut instance = Instance::of_program(program, |folder| config.render(folder))?;
         instance.env(SECRET_ENV, SECRET).env("CONFIRMD_LOG", "info").env("NO_COLOR", "1");
         Ok(Self { instance, client: Client::builder(TokioExecutor::new()).build_http() })
     }

@@ -103,6 +103,11 @@ impl UtxoStage {
         config(&self.node, &self.plan, &self.customer)
     }
 
+    /// As [`UtxoStage::config`], on another node of the same chain and credentials.
+    pub fn config_on(&self, node: &BitcoinFamily) -> Config {
+        config(node, &self.plan, &self.customer)
+    }
+
     /// As [`UtxoStage::config`], with another consumer instead of ours.
     pub fn config_for(&self, name: &str, customer: &Customer) -> Config {
         Config::new().chain(section(&self.node, &self.plan)).sink(SinkSection::webhook(name, &customer.url()))

@@ -4,6 +4,7 @@ mod command;
 mod desired;
 mod error;
 pub mod offline;
+mod look;
 mod read;
 mod resume;
 mod run;

@@ -2,7 +2,7 @@
 
 use super::command::Command;
 use super::read::{ReadError, Reader, Reading};
-use super::share::is_conflict;
+use super::share::{Standing, is_conflict};
 use super::{LastReorg, Phase, WatchError, Watcher, desired};
 use crate::fold::{Observation, fold};
 use crate::shutdown::stopped;
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 /// What to do after a tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
+pub(super) enum Next {
     /// More is to be read.
     AtOnce,
     /// A command broke a read off: the next one is not broken off again.
@@ -80,7 +80,8 @@ impl Watcher {
         commands: &mut mpsc::Receiver<Command>,
         patience: Option<Duration>,
     ) -> Result<Next, WatchError> {
-        if let Some(left) = self.wait_for_turn().await? {
+        let standing = self.wait_for_turn().await?;
+        if let Standing::Theirs(left) = standing {
             return Ok(Next::TheirTurn(left));
         }
         if self.state.halt.is_some() {
@@ -102,6 +103,10 @@ impl Watcher {
         };
         match read {
             Ok(read) => {
+                if let Standing::Look(left) = standing {
+                    let more = self.look(read, connection).await?;
+                    return Ok(if more { Next::AtOnce } else { Next::TheirTurn(left) });
+                }
                 let next = self.take_or_discard(read, connection).await;
                 self.keep_or_pass_turn().await?;
                 next
@@ -111,7 +116,11 @@ impl Watcher {
     }
 
     /// Of two ticks from one state only one is committed: the other one is as if it had never been.
-    async fn take_or_discard(&mut self, read: Result<Reading, ReadError>, connection: u64) -> Result<Next, WatchError> {
+    pub(super) async fn take_or_discard(
+        &mut self,
+        read: Result<Reading, ReadError>,
+        connection: u64,
+    ) -> Result<Next, WatchError> {
         match self.take(read, connection).await {
             Err(error) if is_conflict(&error) => {
                 tracing::debug!(chain = %self.rules.chain_name, error = %error, "the tick is discarded");
@@ -270,7 +279,7 @@ impl Watcher {
     }
 
     /// Publishes what the chain does; a change of phase is one line in the log.
-    fn publish_phase(&self, tip: BlockRef, phase: Phase) {
+    pub(super) fn publish_phase(&self, tip: BlockRef, phase: Phase) {
         let before = self.status.borrow().phase.clone();
         if std::mem::discriminant(&before) != std::mem::discriminant(&phase) {
             tracing::info!(chain = %self.rules.chain_name, height = tip.height.0, phase = phase.as_str(), "chain phase");

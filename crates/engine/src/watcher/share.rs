@@ -15,6 +15,22 @@ const HOLD_MAX: Duration = Duration::from_secs(60);
 /// Others than the one whose turn ends don't all ask at the same moment.
 const JITTER_MAX: Duration = Duration::from_millis(500);
 
+/// Whoever reads may see less than we do: we look at our own node when the state has stood still for so many holds, and this
+/// often in any case, so that an instance whose node is ill says so.
+const LOOK_STILL_HOLDS: u32 = 3;
+const LOOK_HOLDS: u32 = 10;
+
+/// What an instance does now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Reads the node and decides.
+    Ours,
+    /// Looks at its node once, then leaves others to it for so long.
+    Look(Duration),
+    /// Leaves others to it for so long.
+    Theirs(Duration),
+}
+
 /// What is shared, and how we stand to the others.
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -24,13 +40,28 @@ pub(super) struct Shared {
     stale: bool,
     /// Our node does not serve: others go first until then.
     yield_until: Option<Instant>,
+    /// When we looked last, and when the state moved last.
+    looked: Option<Instant>,
+    look_again: bool,
+    moved: Option<Instant>,
+    /// Since when our node contradicts what the others follow.
+    pub(super) contradicted: Option<Instant>,
 }
 
 impl Watcher {
     /// Other instances decide on the same state: takes turns with them and follows what they commit.
     #[must_use]
     pub fn sharing(mut self, sharing: Arc<dyn Sharing>) -> Self {
-        self.shared = Some(Shared { sharing, ours: false, stale: true, yield_until: None });
+        self.shared = Some(Shared {
+            sharing,
+            ours: false,
+            stale: true,
+            yield_until: None,
+            looked: None,
+            look_again: false,
+            moved: None,
+            contradicted: None,
+        });
         self
     }
 
@@ -39,15 +70,15 @@ impl Watcher {
         hold.saturating_add(Duration::from_secs(1)).clamp(HOLD_MIN, HOLD_MAX)
     }
 
-    /// Before a tick. `None`: read the node. Else how long others are left to it.
-    pub(super) async fn wait_for_turn(&mut self) -> Result<Option<Duration>, WatchError> {
+    /// Before a tick.
+    pub(super) async fn wait_for_turn(&mut self) -> Result<Standing, WatchError> {
         let hold = self.hold();
         let chain = self.rules.chain.clone();
-        let Some(shared) = &mut self.shared else { return Ok(None) };
+        let Some(shared) = &mut self.shared else { return Ok(Standing::Ours) };
         if let Some(until) = shared.yield_until.filter(|until| Instant::now() < *until) {
             let left = until.duration_since(Instant::now());
             self.follow().await?;
-            return Ok(Some(left));
+            return Ok(Standing::Theirs(left));
         }
         shared.yield_until = None;
         let turn = shared.sharing.turn(&chain, hold).await?;
@@ -58,13 +89,15 @@ impl Watcher {
             tracing::info!(chain = %self.rules.chain_name, "this instance reads the chain's node");
         }
         self.follow().await?;
-        let Turn::Theirs { left } = turn else { return Ok(None) };
+        let Turn::Theirs { left } = turn else { return Ok(Standing::Ours) };
         if before {
             tracing::info!(chain = %self.rules.chain_name, "another instance reads the chain's node");
         }
         self.stand_by();
         let jitter = u64::try_from(JITTER_MAX.as_millis()).unwrap_or_default();
-        Ok(Some(left.saturating_add(Duration::from_millis(fastrand::u64(0..=jitter)))))
+        let left = left.saturating_add(Duration::from_millis(fastrand::u64(0..=jitter)));
+        let look = !self.state.trail.is_empty() && self.shared.as_mut().is_some_and(|shared| shared.looks(hold));
+        Ok(if look { Standing::Look(left) } else { Standing::Theirs(left) })
     }
 
     /// After a tick. Whoever sees nothing lets somebody else try.
@@ -92,6 +125,13 @@ impl Watcher {
     /// What `others` needs, apart from the watcher.
     pub(super) fn heard_by(&self) -> Option<(Arc<dyn Sharing>, ChainId)> {
         self.shared.as_ref().map(|shared| (Arc::clone(&shared.sharing), self.rules.chain.clone()))
+    }
+
+    /// There is more to see than one look showed.
+    pub(super) fn look_again(&mut self, more: bool) {
+        if let Some(shared) = &mut self.shared {
+            shared.look_again = more;
+        }
     }
 
     /// Others may have committed.
@@ -132,6 +172,9 @@ impl Watcher {
         if !moved {
             return;
         }
+        if let Some(shared) = &mut self.shared {
+            shared.moved = Some(Instant::now());
+        }
         let halt = self.state.halt.clone();
         self.publish(|status| match (halt, &status.phase) {
             (Some(halt), _) => status.phase = Phase::Halted { halt },
@@ -142,10 +185,25 @@ impl Watcher {
 
     /// What is known while another instance reads the node: that the state moves.
     fn stand_by(&self) {
-        let idle = matches!(self.status.borrow().phase, Phase::Starting | Phase::Unreachable { .. } | Phase::Behind { .. });
+        let idle = matches!(self.status.borrow().phase, Phase::Starting | Phase::Behind { .. });
         if idle && self.state.halt.is_none() && !self.state.trail.is_empty() {
             self.publish(|status| status.phase = Phase::Following);
         }
+    }
+}
+
+impl Shared {
+    /// Whether it is time for a look; then the time begins anew.
+    fn looks(&mut self, hold: Duration) -> bool {
+        let now = Instant::now();
+        let looked = *self.looked.get_or_insert(now);
+        let moved = *self.moved.get_or_insert(now);
+        let again = std::mem::take(&mut self.look_again);
+        let due = again || now >= looked.max(moved) + hold * LOOK_STILL_HOLDS || now >= looked + hold * LOOK_HOLDS;
+        if due {
+            self.looked = Some(now);
+        }
+        due
     }
 }
 

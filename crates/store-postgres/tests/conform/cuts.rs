@@ -18,9 +18,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// More messages than a commit has.
-const MESSAGES_MAX: u64 = 200;
-const EFFECT: &str = "select effect.post($1::json->>'id')";
-const OPERATOR: &str = "
+pub(crate) const MESSAGES_MAX: u64 = 200;
+pub(crate) const EFFECT: &str = "select effect.post($1::json->>'id')";
+pub(crate) const OPERATOR: &str = "
 create schema effect;
 create table effect.posting (event text not null);
 create table effect.rule (closed boolean not null);
@@ -85,12 +85,12 @@ impl Place {
     }
 }
 
-fn chain() -> ChainId {
+pub(crate) fn chain() -> ChainId {
     ChainId::new("eip155:31337").expect("invariant: an id")
 }
 
 /// Confirms one new deposit; `number` is its key.
-fn confirm(store: &PgStore, base: u64, number: u64) -> Result<ChangeSet> {
+pub(crate) fn confirm(store: &PgStore, base: u64, number: u64) -> Result<ChangeSet> {
     let chain = chain();
     let key = DepositKey { tx_id: TxId::new(format!("0x{number:064x}"))?, output_index: 0 };
     let asset = Asset { id: AssetId::native(&chain, 60)?, symbol: "ETH".into(), decimals: 18 };

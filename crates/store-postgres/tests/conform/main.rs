@@ -3,7 +3,10 @@
 
 mod cluster;
 mod cuts;
+mod kills;
+mod quiet;
 mod rig;
+mod says;
 
 #[path = "../../../../tests/src/port.rs"]
 mod port;
@@ -24,6 +27,9 @@ use std::sync::Arc;
 fn main() -> ExitCode {
     let mut trials = store_trials("store_postgres", Arc::new(rig::Shared::default()));
     trials.extend(cuts::trials());
+    trials.extend(kills::trials());
+    trials.extend(says::trials());
+    trials.extend(quiet::trials());
     if postgres::find_bin().is_none() {
         let why = "postgres not installed: run tests/postgres/install";
         trials = trials.into_iter().map(|trial| trial.with_kind(why).with_ignored_flag(true)).collect();

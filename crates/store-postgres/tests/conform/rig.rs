@@ -27,7 +27,7 @@ pub(super) struct Shared {
 
 /// A clock that stands still.
 #[derive(Debug)]
-struct Still;
+pub(super) struct Still;
 
 impl Clock for Still {
     fn now(&self) -> Timestamp {
@@ -122,11 +122,32 @@ pub(super) fn server(port: u16, folder: &std::path::Path, application: &str) -> 
 
 /// The same for any role with that password.
 pub(super) fn server_of(role: &str, port: u16, folder: &std::path::Path, application: &str) -> Result<Server, StoreError> {
+    server_within(Duration::from_secs(10), role, port, folder, application)
+}
+
+/// The same with a limit of a statement.
+pub(super) fn server_within(
+    statement_timeout: Duration,
+    role: &str,
+    port: u16,
+    folder: &std::path::Path,
+    application: &str,
+) -> Result<Server, StoreError> {
+    server_at(&format!("postgres://{role}@127.0.0.1:{port}/postgres"), statement_timeout, folder, application)
+}
+
+/// The server of a URL; the password of the folder.
+pub(super) fn server_at(
+    url: &str,
+    statement_timeout: Duration,
+    folder: &std::path::Path,
+    application: &str,
+) -> Result<Server, StoreError> {
     let config = ServerConfig {
-        url: UrlSource::Literal(format!("postgres://{role}@127.0.0.1:{port}/postgres")),
+        url: UrlSource::Literal(url.to_owned()),
         password: Some(SecretSource::File(folder.join("password"))),
         ca_file: None,
-        statement_timeout: Duration::from_secs(10),
+        statement_timeout,
         application: application.to_owned(),
     };
     Server::new(&config).map_err(|error| StoreError::Invalid(error.to_string()))

@@ -1,0 +1,48 @@
+//! The drill of `docs/postgres.md`: the operator's database is put back to an earlier moment, the state is whole.
+
+use super::bench::DATABASE;
+use super::service::{Shop, config, section, shop};
+use crate::evm_world::{ALICE, BOB, NAME, bare_chain, pay};
+use anyhow::{Context, Result};
+use e2e::Config;
+
+pub(super) async fn told_again() -> Result<()> {
+    let mut shop: Shop = shop().await?;
+    shop.pay(ALICE, 100).await?;
+    shop.told().await?;
+    let dump = shop.cluster.tool("pg_dump", &["-Fc", DATABASE])?;
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("dump");
+    std::fs::write(&file, dump)?;
+
+    // Life goes on: new deposits, and one that is taken back.
+    shop.pay(ALICE, 20).await?;
+    pay(&shop.anvil, 2, BOB, 3).await?;
+    shop.anvil.mine(2).await?;
+    shop.told().await?;
+    shop.anvil.reorg(2, &[]).await?;
+    shop.pay(BOB, 9).await?;
+    shop.told().await?;
+    shop.ensure_right().await?;
+
+    shop.service.terminate().await?;
+    shop.admin().await?.batch_execute("drop schema confirmd cascade; drop schema ledger cascade").await?;
+    let file = file.to_str().context("a path")?;
+    shop.cluster.tool("pg_restore", &["-d", DATABASE, file])?;
+    // What came after the dump is delivered: it does not come by itself.
+    shop.service.command(&["consumer", "purge", "ledger", "--yes"]).await?;
+    let chain = bare_chain(&shop.anvil, "default = 2", 12);
+    shop.service.configure(&Config::new().chain(chain).sink(section(&shop.cluster).line("start = \"beginning\"")))?;
+    shop.service.run().await?;
+    shop.told().await?;
+    shop.ensure_right().await?;
+    shop.pay(BOB, 1).await?;
+    shop.told().await?;
+    // The key may stay or go.
+    shop.service.terminate().await?;
+    shop.service.configure(&config(&shop.anvil, &shop.cluster))?;
+    shop.service.run().await?;
+    shop.pay(ALICE, 2).await?;
+    shop.service.until_told(NAME, &shop.anvil.tip().await?).await?;
+    shop.ensure_right().await
+}

@@ -1,0 +1,76 @@
+//! `docs/postgres.md` is true of a shared state: its roles suffice, its queries answer.
+
+use super::fleet;
+use super::shop::Shop;
+use crate::evm_world::{ALICE, BOB, balance, bare_chain, ledger};
+use crate::postgres_sink::page::{about, block, of_today};
+use anyhow::{Context, Result, ensure};
+use e2e::{Anvil, Config, Postgres};
+
+/// The operator's side as the page supposes it.
+const LEDGER: &str = "
+create schema ledger;
+create table ledger.told (event jsonb not null);
+create function ledger.apply(event jsonb) returns void
+language sql security definer set search_path = ledger as $$ insert into ledger.told values (event) $$;
+revoke all on all functions in schema ledger from public;";
+
+pub(super) async fn holds() -> Result<()> {
+    let anvil = Anvil::start().await?;
+    anvil.mine(2).await?;
+    let cluster = Postgres::start_with(&["max_connections=120"]).await?;
+    let admin = cluster.admin("postgres").await?;
+    admin.batch_execute(LEDGER).await.context("make the operator's ledger")?;
+    // As strict as an operator may be.
+    admin.batch_execute("revoke all on database postgres from public; grant connect on database postgres to public").await?;
+    let roles = block("## Roles of a shared state", 0)?;
+    let after = roles.iter().position(|statement| statement.contains("After the first start")).context("what comes after")?;
+    for statement in roles.iter().take(after) {
+        admin.batch_execute(&statement.replace('…', Postgres::SUPERUSER.1)).await.with_context(|| statement.clone())?;
+    }
+    let shop = Shop::of(anvil, cluster, |anvil, cluster, customer, _| {
+        let state = fleet::state(&cluster.url("confirmd_state", "postgres"));
+        let state = format!("{state}on_event = \"select ledger.apply($1::jsonb)\"\n");
+        Config::new().chain(bare_chain(anvil, "default = 2", 12)).sink(ledger(customer)).state(&state)
+    })
+    .await?;
+    for statement in roles.iter().skip(after) {
+        admin.batch_execute(&statement.replace('…', Postgres::SUPERUSER.1)).await.with_context(|| statement.clone())?;
+    }
+    shop.pay(1, ALICE, 250).await?;
+    shop.anvil.mine(3).await?;
+    let gone = shop.pay(2, BOB, 7).await?;
+    shop.anvil.mine(2).await?;
+    shop.told().await?;
+    shop.anvil.reorg(2, &[]).await?;
+    shop.anvil.mine(2).await?;
+    let pending = shop.pay(3, ALICE, 1).await?;
+    shop.anvil.mine(1).await?;
+    shop.told().await?;
+
+    let reporting = shop.cluster.connect("reporting", Postgres::SUPERUSER.1, "postgres").await?;
+    let queries = block("## Queries on a shared state", 0)?;
+    for query in &queries {
+        reporting.simple_query(&of_today(&admin, query).await?).await.with_context(|| query.clone())?;
+    }
+    let standing = about(&queries, "Credited and standing")?.trim().trim_end_matches(';').to_owned();
+    let rows = reporting.query(&standing, &[]).await?;
+    ensure!(rows.len() == 1 && rows[0].get::<_, &str>("reference") == "alice", "{rows:?}");
+    let sum: String = reporting.query_one(&format!("select sum(base_units)::text from ({standing}) as q"), &[]).await?.get(0);
+    ensure!(sum == "250" && balance(&shop.anvil, ALICE).await?.to_string() == "251", "{sum}");
+    let day = of_today(&admin, about(&queries, "Deposits of a day")?).await?;
+    ensure!(reporting.query(&day, &[]).await?.len() == 2);
+    let waiting = reporting.query(about(&queries, "What is pending")?, &[]).await?;
+    ensure!(waiting.len() == 1 && waiting[0].get::<_, &str>("tx_id") == pending, "{waiting:?}");
+    let taken_back = reporting.query(about(&queries, "What was taken back")?, &[]).await?;
+    ensure!(taken_back.len() == 1 && taken_back[0].get::<_, &str>("tx_id") == gone, "{taken_back:?}");
+    ensure!(reporting.query(about(&queries, "Who has not got")?, &[]).await?.is_empty());
+    ensure!(reporting.query("select * from confirmd_state.event", &[]).await.is_err(), "who reads may read everything");
+    // Each decision took effect once, in its own transaction.
+    let row =
+        admin.query_one("select (select count(*) from ledger.told), (select count(*) from confirmd_state.event)", &[]).await?;
+    ensure!(row.get::<_, i64>(0) == 3 && row.get::<_, i64>(1) == 3, "{row:?}");
+    shop.anvil.mine(1).await?;
+    shop.told().await?;
+    shop.ensure_right().await
+}
