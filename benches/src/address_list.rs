@@ -107,6 +107,7 @@ async fn commit(
             from: Height(800_001),
             origin: WatchOrigin::Command,
             state: WatchState::Watching,
+            history: None,
         }));
     }
     Ok(store.commit(set).await?.version)

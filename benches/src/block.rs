@@ -94,6 +94,7 @@ impl Sample {
             from: Height(1),
             origin: WatchOrigin::Command,
             state: WatchState::Watching,
+            history: None,
         }
     }
 }

@@ -151,6 +151,7 @@ impl Ledger {
                 from: START,
                 origin: WatchOrigin::Config,
                 state: WatchState::Watching,
+                history: None,
             })
         }));
         let floor = START.minus(REORG_DEPTH.get());

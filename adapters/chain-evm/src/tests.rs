@@ -67,6 +67,7 @@ pub(crate) fn watch(source: &dyn ChainSource, accounts: &[Account]) -> WatchSet 
             from: Height(0),
             origin: WatchOrigin::Config,
             state: WatchState::Watching,
+            history: None,
         });
     }
     source.profile().assets.iter().for_each(|asset| watch.put_asset(asset.clone()));

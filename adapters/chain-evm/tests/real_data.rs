@@ -103,6 +103,7 @@ fn watch(tokens: &[&str], addresses: &[String]) -> WatchSet {
             from: Height(0),
             origin: WatchOrigin::Config,
             state: WatchState::Watching,
+            history: None,
         });
     }
     source.profile().assets.iter().for_each(|asset| watch.put_asset(asset.clone()));
@@ -341,7 +342,7 @@ fn api_log_errors(data: &Path) -> Result<(), Failed> {
             let address = source.parse_address("0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed").unwrap();
             let mut watch = WatchSet::default();
             let (origin, state) = (WatchOrigin::Config, WatchState::Watching);
-            watch.put_address(WatchEntry { address, reference: None, from: Height(0), origin, state });
+            watch.put_address(WatchEntry { address, reference: None, from: Height(0), origin, state, history: None });
             source.profile().assets.iter().for_each(|asset| watch.put_asset(asset.clone()));
             match (source.transfers(to.height, &to, &watch).await, response.get("error")) {
                 // An error is answered by reading the receipts instead; there are no transfers in that block.

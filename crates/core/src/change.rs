@@ -2,7 +2,7 @@
 
 use crate::{
     AssetId, BlockRef, ChainId, ChainName, DepositKey, Event, FinalityTag, Halt, Height, ListedAsset, Orphaned, Pending,
-    Position, Reported, StateVersion, Trail, WatchEntry, deposit::Archived,
+    Position, Reported, Rescan, StateVersion, Trail, WatchEntry, deposit::Archived,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -48,6 +48,8 @@ pub enum Change {
     AssetPut(ListedAsset),
     /// Nothing is held for a delisted asset any more.
     AssetForgotten(AssetId),
+    /// A rescan was asked for, went on, or ended.
+    RescanPut(Rescan),
     /// The chain stops.
     Halted(Halt),
     /// An operator resumed it.

@@ -1,7 +1,8 @@
 //! A chain's watcher state, and the one way it changes.
 
 use crate::{
-    ChainName, Change, ChangeSet, FinalityTag, Halt, Height, Orphaned, Pending, Reported, Trail, WatchSet, held::ByHeight,
+    ChainName, Change, ChangeSet, FinalityTag, Halt, Height, Orphaned, Pending, Reported, Rescan, RescanId, Trail, WatchSet,
+    held::ByHeight,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -30,6 +31,8 @@ pub struct ChainState {
     pub reported: ByHeight<Reported>,
     /// Off the best chain above the floor.
     pub orphaned: ByHeight<Orphaned>,
+    /// Rescans, ended ones included.
+    pub rescans: BTreeMap<RescanId, Rescan>,
     /// Why it stands still, if it does.
     pub halt: Option<Halt>,
 }
@@ -74,6 +77,7 @@ impl ChainState {
             Change::WatchForgotten(bytes) => self.watch.forget_address(bytes),
             Change::AssetPut(asset) => self.watch.put_asset(asset.clone()),
             Change::AssetForgotten(id) => self.watch.forget_asset(id),
+            Change::RescanPut(rescan) => drop(self.rescans.insert(rescan.id, rescan.clone())),
             Change::Halted(halt) => self.halt = Some(halt.clone()),
             Change::Resumed => self.halt = None,
         }

@@ -4,7 +4,7 @@ mod record;
 mod spelling;
 mod table;
 
-use crate::{Address, AssetId, Height, ListedAsset};
+use crate::{Address, AskedHistory, AssetId, Height, ListedAsset};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -43,6 +43,9 @@ pub struct WatchEntry {
     pub origin: WatchOrigin,
     /// Whether it takes new deposits.
     pub state: WatchState,
+    /// From which height it was asked to be read again, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<AskedHistory>,
 }
 
 /// The addresses and assets of one chain. A source matches by an address' bytes: exact, and looked up for every output of every

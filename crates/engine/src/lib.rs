@@ -21,6 +21,6 @@ pub use pump::{Pump, PumpDeps};
 pub use schedule::RetrySchedule;
 pub use walker::{ReorgWalker, Walk};
 pub use watcher::{
-    ChainStatus, ConfigWatch, LastReorg, NewWatch, Phase, Resume, ResumeReport, SettledAbove, TakenOver, WatchError, Watcher,
-    WatcherDeps, WatcherHandle, offline, take_over,
+    Added, ChainStatus, ConfigWatch, LastReorg, NewRescan, NewWatch, Phase, RescanOrder, RescanStatus, Resume, ResumeReport,
+    SettledAbove, TakenOver, WatchError, Watcher, WatcherDeps, WatcherHandle, offline, take_over,
 };

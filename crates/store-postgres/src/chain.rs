@@ -3,8 +3,8 @@
 use crate::error::{Failed, from_json, int, refused, to_json, uint};
 use crate::session::Session;
 use confirmd_core::{
-    BlockHash, BlockRef, ChainId, ChainName, ChainState, Change, ChangeSet, FinalityTag, Halt, Height, ListedAsset, StateVersion,
-    StoreError, Trail,
+    BlockHash, BlockRef, ChainId, ChainName, ChainState, Change, ChangeSet, FinalityTag, Halt, Height, ListedAsset, Rescan,
+    StateVersion, StoreError, Trail,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
@@ -16,11 +16,13 @@ pub(crate) type ChainNumber = i32;
 /// The parts that stand in the chain's row.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct HeadRow {
-    name: Option<ChainName>,
-    floor: Height,
-    linked_from: Height,
-    marks: Vec<(FinalityTag, Height)>,
-    halt: Option<Halt>,
+    pub(crate) name: Option<ChainName>,
+    pub(crate) floor: Height,
+    pub(crate) linked_from: Height,
+    pub(crate) marks: Vec<(FinalityTag, Height)>,
+    pub(crate) halt: Option<Halt>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) rescans: Vec<Rescan>,
 }
 
 /// A chain's row.
@@ -52,10 +54,10 @@ const CREATE: &str = "insert into chain (chain, version, head) values ($1, 0, $2
 const UPDATE: &str = "update chain set version = $2, head = $3 where id = $1";
 const TRAIL: &str = "select height, hash from trail where chain = $1";
 const ASSETS: &str = "select listed from asset where chain = $1";
-const PUT_TRAIL: &str = "insert into trail (chain, height, hash) select $1, * from unnest($2::bigint[], $3::text[])
+pub(crate) const PUT_TRAIL: &str = "insert into trail (chain, height, hash) select $1, * from unnest($2::bigint[], $3::text[])
 on conflict (chain, height) do update set hash = excluded.hash";
 const DROP_TRAIL: &str = "delete from trail where chain = $1 and height = any($2)";
-const PUT_ASSETS: &str = "insert into asset (chain, asset, listed) select $1, * from unnest($2::text[], $3::text[])
+pub(crate) const PUT_ASSETS: &str = "insert into asset (chain, asset, listed) select $1, * from unnest($2::text[], $3::text[])
 on conflict (chain, asset) do update set listed = excluded.listed";
 const DROP_ASSETS: &str = "delete from asset where chain = $1 and asset = any($2)";
 
@@ -92,6 +94,7 @@ pub(crate) async fn small(session: &Session, chain: &ChainId, found: &Found) -> 
         trail: Trail::restore(refs, head.floor, head.linked_from),
         marks: head.marks.into_iter().collect(),
         halt: head.halt,
+        rescans: head.rescans.into_iter().map(|rescan| (rescan.id, rescan)).collect(),
         ..ChainState::default()
     };
     for row in session.query(ASSETS, &[&found.number]).await? {
@@ -147,6 +150,7 @@ pub(crate) fn advance(small: &mut ChainState, set: &ChangeSet) -> Result<SmallRo
         linked_from: small.trail.linked_from(),
         marks: small.marks.iter().map(|(tag, height)| (*tag, *height)).collect(),
         halt: small.halt.clone(),
+        rescans: small.rescans.values().cloned().collect(),
     })?;
     Ok(rows)
 }
@@ -200,6 +204,7 @@ fn is_small(change: &Change) -> bool {
         | Change::MarkRaised(..)
         | Change::AssetPut(_)
         | Change::AssetForgotten(_)
+        | Change::RescanPut(_)
         | Change::Halted(_)
         | Change::Resumed => true,
         Change::PendingPut(_)

@@ -124,6 +124,7 @@ fn is_live(kind: Kind) -> bool {
             | Kind::Orphaned
             | Kind::Watch
             | Kind::Asset
+            | Kind::Rescan
             | Kind::Consumer
             | Kind::Open
             | Kind::Skipped

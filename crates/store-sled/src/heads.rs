@@ -5,10 +5,12 @@ use crate::keys::{self, ChainNumber};
 use crate::reader::{Reader, Rows};
 use crate::record::Kind;
 use crate::rows::HeadRow;
-use confirmd_core::{BlockHash, BlockRef, ChainId, ChainState, Change, ChangeSet, Halt, Height, StateVersion, StoreError, Trail};
+use confirmd_core::{
+    BlockHash, BlockRef, ChainId, ChainState, Change, ChangeSet, Halt, Height, Rescan, StateVersion, StoreError, Trail,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One chain: its number and the small parts of its state (trail, floor, marks, halt, listed assets).
+/// One chain: its number and the small parts of its state (trail, floor, marks, halt, listed assets, rescans).
 #[derive(Debug)]
 pub(crate) struct Head {
     pub(crate) number: ChainNumber,
@@ -74,6 +76,7 @@ impl Head {
             match change {
                 Change::AssetPut(asset) => rows.put(keys::asset(self.number, &asset.asset.id), asset)?,
                 Change::AssetForgotten(id) => rows.remove(keys::asset(self.number, id)),
+                Change::RescanPut(rescan) => rows.put(keys::rescan(self.number, rescan.id), rescan)?,
                 _ => {}
             }
         }
@@ -124,6 +127,7 @@ fn is_small(change: &Change) -> bool {
         | Change::MarkRaised(..)
         | Change::AssetPut(_)
         | Change::AssetForgotten(_)
+        | Change::RescanPut(_)
         | Change::Halted(_)
         | Change::Resumed => true,
         Change::PendingPut(_)
@@ -156,6 +160,10 @@ fn load_small(reader: &Reader, number: ChainNumber, row: HeadRow) -> Result<Chai
     };
     for asset in reader.scan(&keys::of_chain(Kind::Asset, number)) {
         small.watch.put_asset(asset?.1);
+    }
+    for rescan in reader.scan::<Rescan>(&keys::of_chain(Kind::Rescan, number)) {
+        let rescan = rescan?.1;
+        small.rescans.insert(rescan.id, rescan);
     }
     Ok(small)
 }

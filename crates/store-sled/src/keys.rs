@@ -1,7 +1,7 @@
 //! Keys: a prefix byte, then big-endian parts, so that ranges come out in order.
 
 use crate::record::Kind;
-use confirmd_core::{AssetId, CursorName, EventId, Height, KeyDigest, Position, Timestamp};
+use confirmd_core::{AssetId, CursorName, EventId, Height, KeyDigest, Position, RescanId, Timestamp};
 
 /// A chain's number within this store; shorter than its id in every key.
 pub(crate) type ChainNumber = u32;
@@ -94,6 +94,10 @@ pub(crate) fn event(position: Position) -> Key {
 pub(crate) fn event_id(id: &EventId) -> Key {
     Key::new(Kind::EventId).then(id.as_str().to_ascii_lowercase().trim_start_matches("evt_").as_bytes())
 }
+pub(crate) fn rescan(chain: ChainNumber, id: RescanId) -> Key {
+    of_chain(Kind::Rescan, chain).then(&id.0.to_be_bytes())
+}
+
 
 pub(crate) fn consumer(consumer: ConsumerNumber) -> Key {
     Key::new(Kind::Consumer).then(&consumer.to_be_bytes())

@@ -20,6 +20,7 @@ pub(crate) enum Kind {
     Orphaned,
     Watch,
     Asset,
+    Rescan,
     Archive,
     Event,
     EventId,
@@ -41,7 +42,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 27] = [
+    pub(crate) const ALL: [Self; 28] = [
         Self::Meta,
         Self::Progress,
         Self::Head,
@@ -51,6 +52,7 @@ impl Kind {
         Self::Orphaned,
         Self::Watch,
         Self::Asset,
+        Self::Rescan,
         Self::Archive,
         Self::Event,
         Self::EventId,
@@ -84,6 +86,7 @@ impl Kind {
             Self::Watch => 0x15,
             Self::Asset => 0x16,
             Self::Archive => 0x17,
+            Self::Rescan => 0x18,
             Self::Event => 0x20,
             Self::EventId => 0x21,
             Self::Consumer => 0x30,
@@ -115,6 +118,7 @@ impl Kind {
             Self::Orphaned => "an orphaned deposit",
             Self::Watch => "a list of watched addresses",
             Self::Asset => "a listed asset",
+            Self::Rescan => "a rescan",
             Self::Archive => "a settled key",
             Self::Event => "an event",
             Self::EventId => "an event's id",

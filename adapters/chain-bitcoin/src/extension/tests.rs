@@ -114,7 +114,7 @@ fn peg_outs_are_deposits_and_what_mweb_holds_is_none() {
         for form in block.outputs.iter().filter_map(|output| Destination::of_script(output.script)) {
             let address = parse_address(&form.text(network()), network()).unwrap();
             let (origin, state) = (WatchOrigin::Command, WatchState::Watching);
-            watch.put_address(WatchEntry { address, reference: None, from: Height(0), origin, state });
+            watch.put_address(WatchEntry { address, reference: None, from: Height(0), origin, state, history: None });
         }
         let transfers = transfers_in(&block, Height(said.height), &network().coin(), &watch);
         let paid_out: Vec<_> = transfers.iter().filter(|t| Some(t.position) == block.hogex).collect();

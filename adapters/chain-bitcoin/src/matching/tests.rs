@@ -23,6 +23,7 @@ fn watch(destinations: &[Destination]) -> WatchSet {
             from: Height(0),
             origin: WatchOrigin::Command,
             state: WatchState::Watching,
+            history: None,
         });
     }
     watch

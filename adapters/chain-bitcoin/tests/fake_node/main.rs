@@ -71,6 +71,7 @@ fn watch(source: &dyn ChainSource, addresses: &[&str]) -> WatchSet {
             from: Height(0),
             origin: WatchOrigin::Command,
             state: WatchState::Watching,
+            history: None,
         });
     }
     watch

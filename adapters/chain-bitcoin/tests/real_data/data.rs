@@ -68,6 +68,7 @@ pub(crate) fn watching(addresses: impl IntoIterator<Item = Address>) -> WatchSet
             from: Height(0),
             origin: WatchOrigin::Command,
             state: WatchState::Watching,
+            history: None,
         });
     }
     watch

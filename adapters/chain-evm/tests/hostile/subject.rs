@@ -47,7 +47,7 @@ fn watch(tokens: &[&str], accounts: &BTreeSet<String>) -> WatchSet {
     for account in accounts {
         let Ok(address) = source.parse_address(account) else { continue };
         let (origin, state) = (WatchOrigin::Config, WatchState::Watching);
-        watch.put_address(WatchEntry { address, reference: None, from: Height(0), origin, state });
+        watch.put_address(WatchEntry { address, reference: None, from: Height(0), origin, state, history: None });
     }
     source.profile().assets.iter().for_each(|asset| watch.put_asset(asset.clone()));
     watch

@@ -1,16 +1,17 @@
 //! One watched address as bytes, so that millions of them cost little more than what they say.
 //!
-//! `flags · len(bytes) · len(spelling) · [len(reference)] · from · bytes · spelling · [reference]`, lengths and height as
+//! `flags · len(bytes) · len(spelling) · [len(reference)] · from · [asked from · rescan] · bytes · spelling · [reference]`, lengths and height as
 //! variable-length integers of 7 bits a byte, low bits first.
 
 use super::{WatchEntry, WatchOrigin, WatchState, spelling};
-use crate::{Address, Height};
+use crate::{Address, AskedHistory, Height, RescanId};
 use std::sync::Arc;
 
 const OF_COMMAND: u8 = 1;
 const REMOVED: u8 = 2;
 const REFERENCED: u8 = 4;
 const PACKED: u8 = 8;
+const ASKED: u8 = 16;
 
 /// Appends the record.
 pub(super) fn write(entry: &WatchEntry, into: &mut Vec<u8>) {
@@ -24,6 +25,7 @@ pub(super) fn write(entry: &WatchEntry, into: &mut Vec<u8>) {
     flags |= if entry.state == WatchState::Removed { REMOVED } else { 0 };
     flags |= if entry.reference.is_some() { REFERENCED } else { 0 };
     flags |= if packed { PACKED } else { 0 };
+    flags |= if entry.history.is_some() { ASKED } else { 0 };
     into.push(flags);
     put_length(entry.address.bytes().len(), into);
     put_length(entry.address.as_str().len(), into);
@@ -31,6 +33,10 @@ pub(super) fn write(entry: &WatchEntry, into: &mut Vec<u8>) {
         put_length(reference.len(), into);
     }
     put_number(entry.from.0, into);
+    if let Some(history) = &entry.history {
+        put_number(history.from.0, into);
+        put_number(history.rescan.0, into);
+    }
     into.extend_from_slice(entry.address.bytes());
     into.extend_from_slice(&spelled);
     into.extend_from_slice(entry.reference.as_deref().unwrap_or_default().as_bytes());
@@ -41,6 +47,7 @@ pub(super) fn write(entry: &WatchEntry, into: &mut Vec<u8>) {
 pub(super) struct Record<'a> {
     flags: u8,
     from: Height,
+    history: Option<AskedHistory>,
     bytes: &'a [u8],
     spelled: &'a [u8],
     chars: usize,
@@ -57,10 +64,14 @@ impl<'a> Record<'a> {
         let chars = take_length(&mut rest)?;
         let reference_len = if flags & REFERENCED != 0 { take_length(&mut rest)? } else { 0 };
         let from = Height(take_number(&mut rest)?);
+        let history = match flags & ASKED {
+            0 => None,
+            _ => Some(AskedHistory { from: Height(take_number(&mut rest)?), rescan: RescanId(take_number(&mut rest)?) }),
+        };
         let bytes = take(&mut rest, bytes_len)?;
         let spelled = take(&mut rest, if flags & PACKED != 0 { spelling::packed_len(chars) } else { chars })?;
         let reference = take(&mut rest, reference_len)?;
-        Some(Self { flags, from, bytes, spelled, chars, reference, len: memory.len().saturating_sub(rest.len()) })
+        Some(Self { flags, from, history, bytes, spelled, chars, reference, len: memory.len().saturating_sub(rest.len()) })
     }
 
     /// The address' bytes.
@@ -86,6 +97,7 @@ impl<'a> Record<'a> {
             from: self.from,
             origin: if self.flags & OF_COMMAND == 0 { WatchOrigin::Config } else { WatchOrigin::Command },
             state: if self.flags & REMOVED == 0 { WatchState::Watching } else { WatchState::Removed },
+            history: self.history,
         }
     }
 }
@@ -143,6 +155,7 @@ mod tests {
             from in any::<u64>(),
             of_command in any::<bool>(),
             removed in any::<bool>(),
+            asked in prop::option::of(any::<(u64, u64)>()),
             behind in prop::collection::vec(any::<u8>(), 0..9),
         ) {
             let entry = WatchEntry {
@@ -151,6 +164,7 @@ mod tests {
                 from: Height(from),
                 origin: if of_command { WatchOrigin::Command } else { WatchOrigin::Config },
                 state: if removed { WatchState::Removed } else { WatchState::Watching },
+                history: asked.map(|(from, rescan)| AskedHistory { from: Height(from), rescan: RescanId(rescan) }),
             };
             let mut memory = Vec::new();
             write(&entry, &mut memory);

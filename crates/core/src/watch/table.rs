@@ -134,6 +134,7 @@ mod tests {
             from: Height(u64::from(number)),
             origin: WatchOrigin::Command,
             state: WatchState::Watching,
+            history: None,
         }
     }
 

@@ -43,6 +43,8 @@ pub struct ConfiguredAddress {
     pub address: Address,
     /// The operator's label.
     pub reference: Option<Arc<str>>,
+    /// Its history is read from this height on.
+    pub from_height: Option<Height>,
 }
 
 #[derive(Deserialize)]
@@ -65,6 +67,7 @@ struct Common {
 struct Watch {
     address: String,
     reference: Option<Arc<str>>,
+    from_height: Option<u64>,
 }
 
 impl ChainConfig {
@@ -187,14 +190,14 @@ fn check_symbols(symbols: &[String], source: &dyn ChainSource) -> Result<(), Con
 fn addresses(list: Vec<Watch>, source: &dyn ChainSource) -> Result<Vec<ConfiguredAddress>, ConfigError> {
     let mut seen: BTreeMap<Address, usize> = BTreeMap::new();
     let mut out = Vec::with_capacity(list.len());
-    for (index, Watch { address, reference }) in list.into_iter().enumerate() {
+    for (index, Watch { address, reference, from_height }) in list.into_iter().enumerate() {
         let key = || format!("watch[{index}].address");
         let address = source.parse_address(&address).map_err(|error| ConfigError::new(key(), error.to_string()))?;
         if let Some(first) = seen.insert(address.clone(), index) {
             let problem = format!("{address} is listed twice, here and in watch[{first}]; remove one");
             return Err(ConfigError::new(key(), problem));
         }
-        out.push(ConfiguredAddress { address, reference });
+        out.push(ConfiguredAddress { address, reference, from_height: from_height.map(Height) });
     }
     Ok(out)
 }

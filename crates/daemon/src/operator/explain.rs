@@ -71,6 +71,7 @@ impl LocalOperator {
                 from: Height::default(),
                 origin: WatchOrigin::Command,
                 state: WatchState::Watching,
+                history: None,
             }),
             None => watch = state.watch.clone(),
         }

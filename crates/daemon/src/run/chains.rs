@@ -24,7 +24,11 @@ pub(super) fn spawn(slot: &Arc<ChainSlot>, chain: &ChainConfig, operator: &Arc<L
 
 fn config_watch(chain: &ChainConfig) -> Vec<ConfigWatch> {
     let copy =
-        |one: &crate::config::ConfiguredAddress| ConfigWatch { address: one.address.clone(), reference: one.reference.clone() };
+        |one: &crate::config::ConfiguredAddress| ConfigWatch {
+            address: one.address.clone(),
+            reference: one.reference.clone(),
+            from_height: one.from_height,
+        };
     chain.watch.iter().map(copy).collect()
 }
 

@@ -119,6 +119,15 @@ pub fn fold(state: &ChainState, due: &DueIndex, seen: &Observation, rules: &Rule
 /// Drops what was pending and reverts what was reported in blocks above the ancestor, newest first.
 pub(crate) fn undo(draft: &mut Draft<'_>, ancestor: Height, decided_at: Timestamp) {
     draft.change(Change::TrailCut(ancestor));
+    if let Some(hash) = draft.state.trail.hash_at(ancestor) {
+        let block = BlockRef { height: ancestor, hash: hash.clone() };
+        let cut = draft.state.rescans.values().filter_map(|rescan| {
+            let mut cut = rescan.clone();
+            cut.cut(&block);
+            (cut != *rescan).then_some(Change::RescanPut(cut))
+        });
+        cut.collect::<Vec<_>>().into_iter().for_each(|change| draft.change(change));
+    }
     // What lies above the recorded tip was taken over from a consumer's books: no block of the trail carries it.
     let tip = draft.state.trail.tip().map_or(ancestor, |tip| tip.height);
     let recorded = |height: Height| height <= tip;

@@ -57,6 +57,7 @@ impl Book {
             from: Height(1),
             origin: WatchOrigin::Command,
             state: WatchState::Watching,
+            history: None,
         };
         book.change(vec![Change::WatchPut(entry), Change::TrailPushed(block(0, "a"))]);
         book

@@ -140,7 +140,7 @@ impl Bench {
             store: store.clone(),
             clock: clock.clone(),
             wake: wake.clone(),
-            config_watch: vec![ConfigWatch { address: ScriptedChain::address("alice"), reference: None }],
+            config_watch: vec![ConfigWatch { address: ScriptedChain::address("alice"), reference: None, from_height: None }],
         };
         let mut watcher = Watcher::open(deps).await.unwrap();
         watcher.tick().await.unwrap();

@@ -1,9 +1,10 @@
 //! Commands to a running watcher. They are carried out between ticks, by the chain's only writer.
 
+use super::rescan::{Asking, NewRescan, RescanOrder, order, start};
 use super::resume::{Resume, ResumeReport};
 use super::share::is_conflict;
 use super::{ChainStatus, LastReorg, WatchError, Watcher, desired};
-use confirmd_core::{Address, ChainState, Change, ChangeSet, Height, WatchOrigin, WatchState};
+use confirmd_core::{Address, ChainState, Change, ChangeSet, Height, Rescan, RescanId, WatchOrigin, WatchState};
 use std::sync::Arc;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
@@ -21,10 +22,24 @@ pub struct NewWatch {
     pub origin: WatchOrigin,
 }
 
+/// Addresses with the height each is to be read again from, where one was asked for.
+pub(super) type Additions = Vec<(NewWatch, Option<Height>)>;
+
+/// What an addition gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Added {
+    /// The first height from which the live watch covers all of them.
+    pub from: Height,
+    /// What reads their history, where some was asked for and not covered yet.
+    pub rescan: Option<RescanId>,
+}
+
 /// What a watcher can be told.
 #[derive(Debug)]
 pub(super) enum Command {
-    Add(Vec<NewWatch>, oneshot::Sender<Result<Height, WatchError>>),
+    Add(Additions, oneshot::Sender<Result<Added, WatchError>>),
+    Rescan(NewRescan, oneshot::Sender<Result<Rescan, WatchError>>),
+    Order(RescanId, RescanOrder, oneshot::Sender<Result<Rescan, WatchError>>),
     Remove(Vec<Address>, oneshot::Sender<Result<u64, WatchError>>),
     Resume(Resume, oneshot::Sender<Result<ResumeReport, WatchError>>),
     Preview(Resume, oneshot::Sender<Result<ResumeReport, WatchError>>),
@@ -60,7 +75,23 @@ impl WatcherHandle {
 
     /// Watches addresses. Durable when it returns: the first height from which all of them are covered.
     pub async fn add(&self, addresses: Vec<NewWatch>) -> Result<Height, WatchError> {
+        let addresses = addresses.into_iter().map(|new| (new, None)).collect();
+        Ok(self.add_since(addresses).await?.from)
+    }
+
+    /// Watches addresses, and reads the chain again for those that come with a height below what is covered. Durable when it returns.
+    pub async fn add_since(&self, addresses: Vec<(NewWatch, Option<Height>)>) -> Result<Added, WatchError> {
         self.ask(|answer| Command::Add(addresses, answer)).await
+    }
+
+    /// Reads the chain again for what is watched already. Durable when it returns.
+    pub async fn rescan(&self, new: NewRescan) -> Result<Rescan, WatchError> {
+        self.ask(|answer| Command::Rescan(new, answer)).await
+    }
+
+    /// Pauses, resumes or cancels a rescan. Durable when it returns.
+    pub async fn order(&self, id: RescanId, order: RescanOrder) -> Result<Rescan, WatchError> {
+        self.ask(|answer| Command::Order(id, order, answer)).await
     }
 
     /// Stops taking new deposits to addresses; returns how many of them were watched. What is held for them still ends.
@@ -86,17 +117,26 @@ impl WatcherHandle {
 }
 
 /// The change set that watches addresses, and the first height it covers. Refused before the chain's first block is known.
-pub(super) fn addition(state: &ChainState, set: &mut ChangeSet, addresses: &[NewWatch]) -> Result<Height, WatchError> {
+pub(super) fn addition(
+    state: &ChainState,
+    set: &mut ChangeSet,
+    addresses: &[(NewWatch, Option<Height>)],
+    mut asking: Asking<'_>,
+) -> Result<Added, WatchError> {
     let Some(tip) = state.trail.tip() else {
         let text = "the chain has no first block yet, so no height can be promised; wait until its node has answered once";
         return Err(WatchError::Refused(text.to_owned()));
     };
     let from = tip.height.next();
-    for new in addresses {
+    for (new, since) in addresses {
         let found = state.watch.get(new.address.bytes());
-        set.changes.extend(desired::put(found.as_ref(), &new.address, new.reference.clone(), new.origin, from));
+        let history = asking.history(found.as_ref(), *since, from);
+        set.changes.extend(desired::put(found.as_ref(), &new.address, new.reference.clone(), new.origin, from, history));
     }
-    Ok(from)
+    let rescan = asking.finish();
+    let id = rescan.as_ref().map(|rescan| rescan.id);
+    set.changes.extend(rescan.map(Change::RescanPut));
+    Ok(Added { from, rescan: id })
 }
 
 /// The changes that stop watching addresses, and how many of them were watched.
@@ -116,7 +156,21 @@ impl Watcher {
         self.follow().await?;
         match command {
             Command::Add(addresses, answer) => {
-                let planned = self.planned(|state, set| addition(state, set, &addresses)).await;
+                let (busy, now) = (self.rescans.busy(), self.deps.clock.now());
+                let plan = |state: &ChainState, set: &mut ChangeSet| {
+                    addition(state, set, &addresses, Asking::by_command(state, &busy, now))
+                };
+                let planned = self.planned(plan).await;
+                self.answer(planned, answer)
+            }
+            Command::Rescan(new, answer) => {
+                let now = self.deps.clock.now();
+                let planned = self.planned(|state, set| start(state, set, &new, now)).await;
+                self.answer(planned, answer)
+            }
+            Command::Order(id, told, answer) => {
+                let now = self.deps.clock.now();
+                let planned = self.planned(|state, set| order(state, set, id, told, now)).await;
                 self.answer(planned, answer)
             }
             Command::Remove(addresses, answer) => {

@@ -1,6 +1,7 @@
 //! Brings the recorded name, assets and addresses in step with the configuration.
 
-use confirmd_core::{Address, ChainProfile, ChainState, Change, Height, WatchEntry, WatchOrigin, WatchState};
+use super::rescan::Asking;
+use confirmd_core::{Address, AskedHistory, ChainProfile, ChainState, Change, Height, WatchEntry, WatchOrigin, WatchState};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -11,11 +12,19 @@ pub struct ConfigWatch {
     pub address: Address,
     /// The operator's label.
     pub reference: Option<Arc<str>>,
+    /// Read again from this height on, if it is below what is covered.
+    pub from_height: Option<Height>,
 }
 
 /// The changes that make the state agree with the configuration. New addresses are covered from `from`.
 /// A changed policy applies to pending deposits at once and never re-decides reported ones.
-pub(super) fn changes(state: &ChainState, profile: &ChainProfile, watch: &[ConfigWatch], from: Height) -> Vec<Change> {
+pub(super) fn changes(
+    state: &ChainState,
+    profile: &ChainProfile,
+    watch: &[ConfigWatch],
+    from: Height,
+    mut asking: Asking<'_>,
+) -> Vec<Change> {
     let mut changes = Vec::new();
     if state.name.as_ref() != Some(&profile.name) {
         changes.push(Change::Named(profile.name.clone()));
@@ -37,8 +46,11 @@ pub(super) fn changes(state: &ChainState, profile: &ChainProfile, watch: &[Confi
     }
     for configured in watch {
         let found = state.watch.get(configured.address.bytes());
-        changes.extend(put(found.as_ref(), &configured.address, configured.reference.clone(), WatchOrigin::Config, from));
+        let history = asking.history(found.as_ref(), configured.from_height, from);
+        let origin = WatchOrigin::Config;
+        changes.extend(put(found.as_ref(), &configured.address, configured.reference.clone(), origin, from, history));
     }
+    changes.extend(asking.finish().map(Change::RescanPut));
     let configured: HashSet<&[u8]> = watch.iter().map(|configured| configured.address.bytes()).collect();
     let left = state.watch.addresses().filter(|entry| {
         entry.origin == WatchOrigin::Config && entry.state == WatchState::Watching && !configured.contains(entry.address.bytes())
@@ -56,6 +68,7 @@ pub(super) fn put(
     reference: Option<Arc<str>>,
     origin: WatchOrigin,
     from: Height,
+    history: Option<AskedHistory>,
 ) -> Option<Change> {
     let kept = found.filter(|entry| entry.state == WatchState::Watching);
     let entry = WatchEntry {
@@ -64,6 +77,7 @@ pub(super) fn put(
         from: kept.map_or(from, |entry| entry.from),
         origin,
         state: WatchState::Watching,
+        history,
     };
     (found != Some(&entry)).then_some(Change::WatchPut(entry))
 }

@@ -3,9 +3,10 @@
 mod command;
 mod desired;
 mod error;
-pub mod offline;
 mod look;
+pub mod offline;
 mod read;
+mod rescan;
 mod resume;
 mod run;
 mod share;
@@ -13,9 +14,10 @@ mod span;
 mod status;
 mod take_over;
 
-pub use command::{NewWatch, WatcherHandle};
+pub use command::{Added, NewWatch, WatcherHandle};
 pub use desired::ConfigWatch;
 pub use error::WatchError;
+pub use rescan::{NewRescan, RescanOrder, RescanStatus};
 pub use resume::{Resume, ResumeReport, SettledAbove};
 pub use status::{ChainStatus, LastReorg, Phase};
 pub use take_over::{TakenOver, take_over};
@@ -23,6 +25,7 @@ pub use take_over::{TakenOver, take_over};
 use crate::{DueIndex, Rules};
 use command::Command;
 use confirmd_core::{ChainSource, ChainState, Change, ChangeSet, Clock, EventKind, StateStore, Timestamp};
+use rescan::Rescans;
 use share::Shared;
 use std::sync::Arc;
 use tokio::sync::{Notify, mpsc, watch};
@@ -66,6 +69,7 @@ pub struct Watcher {
     handle: WatcherHandle,
     /// Other instances decide on the same state.
     shared: Option<Shared>,
+    rescans: Rescans,
 }
 
 /// Blocks wanted in the first span; grows while few deposits are found.
@@ -96,6 +100,7 @@ impl Watcher {
         let span = FIRST_SPAN.min(profile.span_max.get());
         Ok(Self {
             due: DueIndex::of(&state),
+            rescans: Rescans::new(&state),
             rules,
             state,
             identified: None,
@@ -144,6 +149,7 @@ impl Watcher {
         } else {
             set.changes.iter().for_each(|change| self.due.apply(change, &self.state.watch));
         }
+        self.rescans.apply(&set.changes, &self.state);
         debug_assert_eq!(self.due, DueIndex::of(&self.state), "the due index follows the state");
     }
 
@@ -166,9 +172,10 @@ impl Watcher {
     }
 
     fn publish(&self, change: impl FnOnce(&mut ChainStatus)) {
-        let now = self.deps.clock.now();
+        let (now, rescans) = (self.deps.clock.now(), self.rescan_status());
         self.status.send_modify(|status| {
             status.take(&self.state);
+            status.rescans = rescans;
             change(status);
             status.changed_at = now;
         });

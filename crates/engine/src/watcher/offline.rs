@@ -1,32 +1,67 @@
 //! The same commands on a state that no watcher runs on: for an operator at the command line.
 
 use super::WatchError;
-use super::command::{NewWatch, addition, removals};
+use super::command::{Added, NewWatch, addition, removals};
+use super::rescan::{Asking, NewRescan, RescanOrder, order, start};
 use super::resume::{Resume, ResumeReport, plan};
 use super::share::is_conflict;
 use crate::Rules;
-use confirmd_core::{Address, ChainId, ChainSource, ChainState, ChangeSet, Clock, Height, StateStore};
+use confirmd_core::{
+    Address, ChainId, ChainSource, ChainState, ChangeSet, Clock, Height, Rescan, RescanId, StateStore, Timestamp,
+};
+use std::collections::BTreeSet;
 
 /// A shared store may move on under a command, which is then planned anew; so often.
 const TRIES: u32 = 10;
 
 /// Watches addresses. The first height from which all of them are covered.
 pub async fn add(store: &dyn StateStore, chain: &ChainId, addresses: &[NewWatch]) -> Result<Height, WatchError> {
-    for _ in 1..TRIES {
-        match add_once(store, chain, addresses).await {
-            Err(error) if is_conflict(&error) => {}
-            done => return done,
-        }
-    }
-    add_once(store, chain, addresses).await
+    let addresses: Vec<_> = addresses.iter().map(|new| (new.clone(), None)).collect();
+    Ok(add_since(store, chain, &addresses, Timestamp::default()).await?.from)
 }
 
-async fn add_once(store: &dyn StateStore, chain: &ChainId, addresses: &[NewWatch]) -> Result<Height, WatchError> {
-    let state = load(store, chain).await?;
-    let mut set = ChangeSet::new(chain.clone(), state.version);
-    let from = addition(&state, &mut set, addresses)?;
-    commit(store, set).await?;
-    Ok(from)
+/// Watches addresses; the next watcher reads the chain again for those that come with a height below what is covered.
+pub async fn add_since(
+    store: &dyn StateStore,
+    chain: &ChainId,
+    addresses: &[(NewWatch, Option<Height>)],
+    now: Timestamp,
+) -> Result<Added, WatchError> {
+    let busy = BTreeSet::new();
+    planned_change(store, chain, |state, set| addition(state, set, addresses, Asking::by_command(state, &busy, now))).await
+}
+
+/// Asks for a rescan of what is watched already; the next watcher reads it.
+pub async fn rescan(store: &dyn StateStore, chain: &ChainId, new: &NewRescan, now: Timestamp) -> Result<Rescan, WatchError> {
+    planned_change(store, chain, |state, set| start(state, set, new, now)).await
+}
+
+/// Pauses, resumes or cancels a rescan.
+pub async fn order_rescan(
+    store: &dyn StateStore,
+    chain: &ChainId,
+    id: RescanId,
+    told: RescanOrder,
+    now: Timestamp,
+) -> Result<Rescan, WatchError> {
+    planned_change(store, chain, |state, set| order(state, set, id, told, now)).await
+}
+
+async fn planned_change<T>(
+    store: &dyn StateStore,
+    chain: &ChainId,
+    plan: impl Fn(&ChainState, &mut ChangeSet) -> Result<T, WatchError>,
+) -> Result<T, WatchError> {
+    for last in (0..TRIES).map(|tried| tried + 1 == TRIES) {
+        let state = load(store, chain).await?;
+        let mut set = ChangeSet::new(chain.clone(), state.version);
+        let value = plan(&state, &mut set)?;
+        match commit(store, set).await {
+            Err(error) if is_conflict(&error) && !last => {}
+            done => return done.map(|()| value),
+        }
+    }
+    Err(WatchError::Stopped)
 }
 
 /// Stops taking new deposits to addresses; returns how many of them were watched.

@@ -262,7 +262,11 @@ impl Reader<'_> {
         check_answer(transfers, from, to, &self.state.watch, |height| recorded.get(&height).copied())
     }
 
-    async fn archived(&self, transfers: &[Transfer]) -> Result<BTreeMap<DepositKey, confirmd_core::Archived>, StoreError> {
+    /// Of these payments' keys, those that are not held and that the store has archived.
+    pub(super) async fn archived(
+        &self,
+        transfers: &[Transfer],
+    ) -> Result<BTreeMap<DepositKey, confirmd_core::Archived>, StoreError> {
         let held = |key: &DepositKey| self.state.pending.get(key).is_some() || self.state.reported.get(key).is_some();
         let keys: Vec<DepositKey> = transfers.iter().map(|transfer| transfer.key.clone()).filter(|key| !held(key)).collect();
         if keys.is_empty() {

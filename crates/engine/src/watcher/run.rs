@@ -2,6 +2,7 @@
 
 use super::command::Command;
 use super::read::{ReadError, Reader, Reading};
+use super::rescan::Asking;
 use super::share::{Standing, is_conflict};
 use super::{LastReorg, Phase, WatchError, Watcher, desired};
 use crate::fold::{Observation, fold};
@@ -11,7 +12,7 @@ use confirmd_core::{
 };
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 
 /// What to do after a tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +25,14 @@ pub(super) enum Next {
     Wait(Option<Duration>),
     /// Another instance reads the node, for so long at least.
     TheirTurn(Duration),
+}
+
+/// At a moment, or never.
+async fn at(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// A command waits at most so long for a read that is under way; then the read is dropped and begun again. The one after it is
@@ -52,14 +61,29 @@ impl Watcher {
                 Next::Wait(at_least) => self.deps.source.profile().poll_interval.max(at_least.unwrap_or_default()),
                 Next::TheirTurn(left) => left,
             };
-            let others = Self::others(self.heard_by());
-            tokio::select! {
-                biased;
-                () = stopped(&mut shutdown) => return Ok(()),
-                Some(command) = commands.recv() => self.carry_out(command).await?,
-                () = early.notified() => {}
-                () = others => self.is_stale(),
-                () = sleep(delay) => {}
+            // Others read the node now: they read its history, too.
+            let rescans = !matches!(next, Next::TheirTurn(_));
+            let until = Instant::now() + delay;
+            loop {
+                if rescans {
+                    self.begin_rescan_step(false);
+                }
+                let others = Self::others(self.heard_by());
+                let due = self.rescan_due_at().filter(|_| rescans);
+                tokio::select! {
+                    biased;
+                    () = stopped(&mut shutdown) => return Ok(()),
+                    Some(command) = commands.recv() => self.carry_out(command).await?,
+                    () = early.notified() => {}
+                    () = others => self.is_stale(),
+                    () = sleep_until(until) => {}
+                    end = self.rescans.ended() => {
+                        self.take_rescan_step(end).await?;
+                        continue;
+                    }
+                    () = at(due) => continue,
+                }
+                break;
             }
         }
     }
@@ -131,7 +155,7 @@ impl Watcher {
         }
     }
 
-    fn reader(&self, connection: u64) -> Reader<'_> {
+    pub(super) fn reader(&self, connection: u64) -> Reader<'_> {
         Reader {
             source: self.deps.source.as_ref(),
             store: self.deps.store.as_ref(),
@@ -193,12 +217,18 @@ impl Watcher {
         let mut set = ChangeSet::new(self.rules.chain.clone(), self.state.version);
         set.changes.extend(blocks.into_iter().map(Change::TrailPushed));
         set.changes.push(Change::FloorRaised(floor));
-        set.changes.extend(desired::changes(&self.state, self.deps.source.profile(), &self.deps.config_watch, first));
+        set.changes.extend(self.desired(first));
         self.commit(set).await?;
         self.in_step = true;
         tracing::info!(chain = %self.rules.chain_name, height = first.0, watched = self.state.watch.len(), "watching begins");
         self.publish_phase(tip, Phase::CatchingUp);
         Ok(Next::AtOnce)
+    }
+
+    fn desired(&self, from: Height) -> Vec<Change> {
+        let busy = self.rescans.busy();
+        let asking = Asking::by_config(&self.state, &busy, self.deps.clock.now());
+        desired::changes(&self.state, self.deps.source.profile(), &self.deps.config_watch, from, asking)
     }
 
     /// Brings the state in step with the configuration, once. Returns whether that changed anything.
@@ -208,7 +238,7 @@ impl Watcher {
         }
         let from = self.state.trail.tip().map(|tip| tip.height.next()).unwrap_or_default();
         let mut set = ChangeSet::new(self.rules.chain.clone(), self.state.version);
-        set.changes = desired::changes(&self.state, self.deps.source.profile(), &self.deps.config_watch, from);
+        set.changes = self.desired(from);
         let changed = !set.is_empty();
         self.commit(set).await?;
         self.in_step = true;

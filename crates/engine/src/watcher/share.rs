@@ -163,6 +163,7 @@ impl Watcher {
         }
         self.state = self.deps.store.load(&self.rules.chain).await?.unwrap_or_default();
         self.due = DueIndex::of(&self.state);
+        self.rescans.reset(&self.state);
         self.refold = true;
         self.moved_on(true);
         Ok(())

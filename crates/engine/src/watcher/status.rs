@@ -1,5 +1,6 @@
 //! What a chain is doing, for people and metrics.
 
+use super::rescan::{RescanStatus, shown};
 use confirmd_core::{BlockRef, ChainId, ChainName, ChainState, FinalityTag, Halt, Height, Timestamp};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -94,6 +95,8 @@ pub struct ChainStatus {
     pub reported: usize,
     /// Watched addresses, leaving ones included.
     pub watched: usize,
+    /// Rescans that are open, then the last of those that ended.
+    pub rescans: Vec<RescanStatus>,
     /// The last reorg since the start of this process.
     pub last_reorg: Option<LastReorg>,
     /// When the status was last written.
@@ -113,6 +116,7 @@ impl ChainStatus {
             pending: 0,
             reported: 0,
             watched: 0,
+            rescans: Vec::new(),
             last_reorg: None,
             changed_at: Timestamp::default(),
         }
@@ -125,5 +129,6 @@ impl ChainStatus {
         self.pending = state.pending.len();
         self.reported = state.reported.len();
         self.watched = state.watch.len();
+        self.rescans = shown(state).cloned().map(RescanStatus::still).collect();
     }
 }

@@ -5,6 +5,7 @@ mod chains;
 mod commands;
 mod halts;
 mod reorgs;
+mod rescans;
 mod share;
 
 use super::*;
@@ -37,8 +38,11 @@ async fn open_store(directory: &TempDir) -> Arc<SledStore> {
 }
 
 async fn open_watcher(store: &Arc<SledStore>, chain: &ScriptedChain, watch: &[&str]) -> Watcher {
-    let config_watch =
-        watch.iter().map(|text| ConfigWatch { address: ScriptedChain::address(text), reference: Some((*text).into()) });
+    let config_watch = watch.iter().map(|text| ConfigWatch {
+        address: ScriptedChain::address(text),
+        reference: Some((*text).into()),
+        from_height: None,
+    });
     let deps = WatcherDeps {
         source: Arc::new(chain.clone()),
         store: store.clone(),

@@ -224,7 +224,11 @@ impl World {
         for chain in 0..self.nodes.len() {
             let configured = ADDRESSES[..2].iter().enumerate().filter(|(at, _)| self.setups[chain].watch & (1 << at) != 0);
             let config_watch = configured
-                .map(|(_, text)| ConfigWatch { address: ScriptedChain::address(text), reference: Some((*text).into()) })
+                .map(|(_, text)| ConfigWatch {
+                    address: ScriptedChain::address(text),
+                    reference: Some((*text).into()),
+                    from_height: None,
+                })
                 .collect();
             let (source, store, clock) = (Arc::new(self.source(chain)), gate.clone(), self.clock.clone());
             watchers.push(Watcher::open(WatcherDeps { source, store, clock, wake: wake.clone(), config_watch }).await?);

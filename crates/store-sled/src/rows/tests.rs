@@ -70,6 +70,7 @@ fn samples() -> String {
     };
     line("deposit", seal(&[0], &deposit).unwrap());
     line("index", seal(&[0], &()).unwrap());
+    line("rescan", seal(&[0], &rescan(7, 300)).unwrap());
     lines
 }
 

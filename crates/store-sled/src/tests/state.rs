@@ -208,6 +208,7 @@ fn change() -> impl Strategy<Value = Change> {
         1 => Just(Change::AssetForgotten(asset().id)),
         1 => h().prop_map(|h| Change::Halted(halt(h))),
         1 => Just(Change::Resumed),
+        1 => (n(), h()).prop_map(|(n, h)| Change::RescanPut(rescan(n, h))),
     ]
 }
 

@@ -51,6 +51,16 @@ pub(crate) fn address(n: u64) -> Address {
     Address::new(n.to_be_bytes(), format!("0xa{n}"))
 }
 
+/// One that was half read.
+pub(crate) fn rescan(id: u64, from: u64) -> Rescan {
+    let range = HeightRange { from: Height(from), to: Height(from + 9) };
+    let mut rescan = Rescan::new(RescanId(id), RescanScope::Asset(asset().id), range, Timestamp(id));
+    rescan.read(&HeightRange { from: Height(from + 2), to: Height(from + 3) });
+    rescan.read_to = Some(block(from + 3));
+    rescan.state = RescanState::Failed("pruned".into());
+    rescan
+}
+
 pub(crate) fn watch(n: u64) -> WatchEntry {
     WatchEntry {
         address: address(n),
@@ -58,6 +68,7 @@ pub(crate) fn watch(n: u64) -> WatchEntry {
         from: Height(1),
         origin: WatchOrigin::Config,
         state: WatchState::Watching,
+        history: n.is_multiple_of(2).then_some(AskedHistory { from: Height(n), rescan: RescanId(n) }),
     }
 }
 

@@ -21,6 +21,7 @@ fn named(number: u8, reference: Option<&str>, state: WatchState) -> WatchEntry {
         from: Height(u64::from(number)),
         origin: WatchOrigin::Command,
         state,
+        history: None,
     }
 }
 

@@ -1,9 +1,9 @@
 //! Events for the suites: of a chain that does not exist, but whole and of the wire format.
 
 use confirmd_core::{
-    Address, Amount, Asset, AssetId, BlockHash, BlockRef, ChainId, ChainName, Delivery, DepositKey, Epoch, Event, EventId,
-    Height, ListedAsset, Payment, Position, Requirement, Sequence, Timestamp, Transfer, TxId, WatchEntry, WatchOrigin,
-    WatchState,
+    Address, Amount, AskedHistory, Asset, AssetId, BlockHash, BlockRef, ChainId, ChainName, Delivery, DepositKey, Epoch, Event,
+    EventId, Height, HeightRange, ListedAsset, Payment, Position, Requirement, Rescan, RescanId, RescanScope, Sequence,
+    Timestamp, Transfer, TxId, WatchEntry, WatchOrigin, WatchState,
 };
 use std::num::NonZeroU32;
 
@@ -44,6 +44,15 @@ pub(crate) fn block(height: u64, branch: u64) -> BlockRef {
     BlockRef { height: Height(height), hash }
 }
 
+/// A rescan of ten heights, of which some were read.
+pub(crate) fn rescan(number: u64, read: u64) -> Rescan {
+    let range = HeightRange { from: Height(number + 1), to: Height(number + 10) };
+    let mut rescan = Rescan::new(RescanId(number), RescanScope::Asked, range, Timestamp(number));
+    rescan.read_to = Some(block(read, 0));
+    rescan.read(&HeightRange { from: Height(read), to: Height(read + 1) });
+    rescan
+}
+
 /// A watched address with a label.
 pub(crate) fn watch(number: u64, state: WatchState) -> WatchEntry {
     WatchEntry {
@@ -52,6 +61,7 @@ pub(crate) fn watch(number: u64, state: WatchState) -> WatchEntry {
         from: Height(1),
         origin: WatchOrigin::Config,
         state,
+        history: number.is_multiple_of(2).then_some(AskedHistory { from: Height(number), rescan: RescanId(number) }),
     }
 }
 

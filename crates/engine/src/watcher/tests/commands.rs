@@ -82,8 +82,8 @@ async fn a_command_for_an_address_that_the_configuration_has_just_dropped_counts
         let add = vec![new_watch("alice")];
         if running {
             let (answer, answered) = tokio::sync::oneshot::channel();
-            desk.watcher.carry_out(Command::Add(add, answer)).await.unwrap();
-            assert_eq!(answered.await.unwrap().unwrap(), Height(21));
+            desk.watcher.carry_out(Command::Add(vec![(add[0].clone(), None)], answer)).await.unwrap();
+            assert_eq!(answered.await.unwrap().unwrap().from, Height(21));
         } else {
             let chain = desk.watcher.rules.chain.clone();
             offline::add(desk.store.as_ref(), &chain, &add).await.unwrap();
@@ -115,7 +115,9 @@ async fn an_address_is_refused_while_no_height_can_be_promised() {
     let store = open_store(&directory).await;
     let watcher = open_watcher(&store, &chain, &[]).await;
     let mut set = ChangeSet::new(watcher.rules.chain.clone(), watcher.state.version);
-    let refused = command::addition(watcher.state(), &mut set, &[new_watch("bob")]).unwrap_err();
+    let busy = std::collections::BTreeSet::new();
+    let asking = rescan::Asking::by_command(watcher.state(), &busy, Timestamp(0));
+    let refused = command::addition(watcher.state(), &mut set, &[(new_watch("bob"), None)], asking).unwrap_err();
     assert!(refused.to_string().contains("no first block yet"), "{refused}");
 }
 

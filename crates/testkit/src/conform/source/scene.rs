@@ -179,7 +179,7 @@ impl<'a> Scene<'a> {
 }
 
 pub(super) fn entry(address: Address, state: WatchState) -> WatchEntry {
-    WatchEntry { address, reference: None, from: Height(0), origin: WatchOrigin::Config, state }
+    WatchEntry { address, reference: None, from: Height(0), origin: WatchOrigin::Config, state, history: None }
 }
 
 /// The answer's payments, sorted.

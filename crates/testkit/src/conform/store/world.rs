@@ -208,7 +208,7 @@ fn trail_change(dice: &mut Dice, state: &ChainState) -> Change {
 
 fn other_change(dice: &mut Dice, chain: &ChainId) -> Change {
     let number = dice.below(7);
-    match dice.below(8) {
+    match dice.below(9) {
         0 => Change::Named(ChainName::new(format!("name-{number}")).expect("invariant: a word")),
         1 => Change::WatchForgotten(sample::address(number).bytes().into()),
         2 => Change::WatchPut(sample::watch(number, WatchState::Removed)),
@@ -219,6 +219,7 @@ fn other_change(dice: &mut Dice, chain: &ChainId) -> Change {
             at: Timestamp(number),
         }),
         6 => Change::Resumed,
+        7 => Change::RescanPut(sample::rescan(number, dice.below(20))),
         _ => Change::WatchPut(sample::watch(number, WatchState::Watching)),
     }
 }

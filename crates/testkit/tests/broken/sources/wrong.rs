@@ -299,6 +299,7 @@ impl ChainSource for Wrong {
                     from: Height(0),
                     origin: WatchOrigin::Config,
                     state: WatchState::Watching,
+                    history: None,
                 });
             }),
             EveryAsset => self.profile().assets.iter().for_each(|asset| wider.put_asset(asset.clone())),
