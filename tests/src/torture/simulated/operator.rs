@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use confirmd_api::Operator;
-use confirmd_api::view::{Phase, Requeue, ResumeRequest};
+use confirmd_api::view::{Phase, Requeue, ResumeRequest, ResumeView};
 use confirmd_testkit::receiver::LedgerKey;
 
 use super::plan::Plan;
@@ -12,7 +12,17 @@ use super::world::World;
 
 /// What an operator has been told of deposits that nobody looks at again.
 #[derive(Debug, Default)]
-pub(super) struct Accepted(pub(super) BTreeSet<LedgerKey>);
+pub(super) struct Accepted {
+    told: BTreeSet<LedgerKey>,
+    /// What the look before an order showed, until the order is answered: a crash in between may come after the commit.
+    looked_at: BTreeSet<LedgerKey>,
+}
+
+impl Accepted {
+    pub(super) fn contains(&self, key: &LedgerKey) -> bool {
+        self.told.contains(key) || self.looked_at.contains(key)
+    }
+}
 
 /// How far the instance is.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -44,19 +54,16 @@ pub(super) async fn look(
             world.record.line(&world.clock, format_args!("operator: {} is halted: {detail}", chain.name));
             let reorg = view.halt.as_ref().and_then(|halt| halt.reorg.clone());
             let deep = ResumeRequest { accept_reorg: true, revert_settled: plan.revert_settled, reorg };
+            if let Ok(report) = operator.preview(&view.name, deep.clone()).await {
+                accepted.looked_at.extend(left_settled(report, &chain.id()));
+            }
             let mut resumed = operator.resume(&view.name, deep).await;
             if resumed.is_err() {
                 resumed = operator.resume(&view.name, ResumeRequest::default()).await;
             }
+            accepted.looked_at.clear();
             match resumed {
-                Ok(report) => {
-                    let left = report.settled.into_iter().filter(|settled| !settled.reverted).filter_map(|settled| settled.key);
-                    accepted.0.extend(left.map(|key| LedgerKey {
-                        chain: chain.id(),
-                        tx_id: key.tx_id.to_string(),
-                        output_index: key.output_index.into(),
-                    }));
-                }
+                Ok(report) => accepted.told.extend(left_settled(report, &chain.id())),
                 Err(error) => world.record.line(&world.clock, format_args!("operator: not resumed: {error}")),
             }
         }
@@ -72,4 +79,14 @@ pub(super) async fn look(
         }
     }
     Ok(standing)
+}
+
+/// The settled deposits that a resume leaves as they are, on a chain.
+fn left_settled(report: ResumeView, chain: &str) -> impl Iterator<Item = LedgerKey> {
+    let left = report.settled.into_iter().filter(|settled| !settled.reverted).filter_map(|settled| settled.key);
+    left.map(move |key| LedgerKey {
+        chain: chain.to_owned(),
+        tx_id: key.tx_id.to_string(),
+        output_index: key.output_index.into(),
+    })
 }
