@@ -17,6 +17,7 @@ mod consumer;
 mod delivery;
 mod deposit;
 mod deposit_key;
+mod dump;
 mod duration;
 mod event;
 mod halt;
@@ -27,8 +28,8 @@ mod outbox;
 mod plugin;
 mod policy;
 mod queue;
-mod secret;
 mod rescan;
+mod secret;
 mod sequence;
 mod sharing;
 mod sink;
@@ -54,6 +55,11 @@ pub use consumer::{ConsumerFilter, ConsumerName, ConsumerSpec, ConsumerStart, Co
 pub use delivery::{Attempt, AttemptOutcome, Delivery, DeliveryFilter, DeliveryRecord, DeliveryState};
 pub use deposit::{Archived, Orphaned, Pending, Reported, SettledDeposit};
 pub use deposit_key::{DepositKey, KeyDigest, TxId};
+pub use dump::{
+    DUMP_FORMAT, DumpError, DumpHead, DumpReader, DumpRecord, DumpSummary, DumpWriter, DumpedArchive, DumpedAttempt, DumpedChain,
+    DumpedConsumer, DumpedEvent, DumpedHeld, DumpedOpen, DumpedSkip, DumpedStep, DumpedStore, Snapshots, StoreImport,
+    StoreSnapshot,
+};
 pub use duration::HumanDuration;
 pub use event::{Event, EventId, EventKind, EventRecord, Position};
 pub use halt::{Halt, HaltReason};
@@ -67,13 +73,13 @@ pub use outbox::{Outbox, Pace};
 pub use plugin::{BuildForgedSink, ChainContext, ChainKind, Forgery, Registry, SinkContext, SinkKind};
 pub use policy::{FinalityTag, Requirement};
 pub use queue::{DeliveryQueue, OPEN_MAX, OpenDelivery, OpenState, QueueChanges, QueueCounts};
+pub use rescan::{AskedHistory, HeightRange, Rescan, RescanId, RescanScope, RescanState};
 pub use secret::{Secret, SecretSource};
 pub use sequence::{Epoch, Sequence};
 pub use sharing::{Sharing, Turn};
 pub use sink::{DeliverError, Feed, Newest, Sink, SinkBooks, SinkError, SinkErrorKind, SinkProfile};
 pub use source::{ChainProfile, ChainSource, EndpointStatus, SourceError, SourceErrorKind, StartAt};
 pub use state::{ChainState, StateVersion};
-pub use rescan::{AskedHistory, HeightRange, Rescan, RescanId, RescanScope, RescanState};
 pub use store::{StateStore, StoreError, StoreId};
 pub use text_id::TextIdError;
 pub use told::Told;

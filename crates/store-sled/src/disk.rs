@@ -2,17 +2,19 @@
 
 use crate::counter::{self, Counter, Mark};
 use crate::damage::{REMEDY, guarded, refused, refused_by, refused_db, refused_io, refused_write};
+use crate::images::BeforeImages;
 use crate::keys;
 use crate::lock::StateLock;
 use crate::reader::{Reader, Rows};
 use crate::rows::{FORMAT, Meta, Progress};
 use crate::steps::{Step, Steps};
 use crate::store::OpenOptions;
-use crate::watch::{Place, WatchLists};
+use crate::watch::{self, Place, WatchLists};
 use confirmd_core::{Clock, Epoch, StoreError};
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
+use std::sync::Weak;
 use std::time::Duration;
 
 /// The open files of a store. Fields drop in order: what works in the background, the database, its lock.
@@ -22,6 +24,8 @@ pub(crate) struct Disk {
     pub(crate) reader: Reader,
     pub(crate) meta: Meta,
     pub(crate) progress: Progress,
+    /// Where a snapshot that is under way has set aside what commits change.
+    pub(crate) images: Weak<BeforeImages>,
     file: File,
     counter: Counter,
     _lock: StateLock,
@@ -46,7 +50,9 @@ impl Disk {
             check_conf(path)?;
             // What a killed process wrote and did not sync is read from memory now, and would be built upon.
             drop(sync_files(path)?);
-            remove_snapshots(path, ".generating")?;
+            // One that was being written when the process died keeps sled from opening, since it takes the newest name for a whole
+            // snapshot; without it, it reads its log.
+            remove_named(path, "snap.", ".generating")?;
         } else {
             begin_making(path)?;
         }
@@ -55,23 +61,62 @@ impl Disk {
         let file = sync_files(path)?;
         let (counter, meta, progress) = guarded(path, || match exists {
             true => open_existing(&reader, &file, options),
-            false => make_new(&reader, &file, &*options.clock),
+            false => make_new(&reader, &file, new_meta(&*options.clock)),
         })?;
         let place = Place::new(path, options.watch_log_max, options.threads);
         let watched = guarded(path, || WatchLists::open(place, &reader))?;
         sync_directory(path)?;
         if !exists {
             // The store is whole. Nobody is answered before that is durable: with the mark it would be begun anew.
-            let making = path.join(MAKING);
-            std::fs::remove_file(&making).map_err(|error| refused_io("removing", &making, error))?;
-            sync_directory(path)?;
+            made(path)?;
         }
-        Ok(Self { watched, reader, meta, progress, file, counter, _lock: lock })
+        Ok(Self { watched, reader, meta, progress, images: Weak::new(), file, counter, _lock: lock })
+    }
+
+    /// Begins a new store that is none before [`Disk::complete`]. `None` if there is one.
+    pub(crate) fn begin(path: &Path, options: &OpenOptions, meta: Meta) -> Result<Option<Self>, StoreError> {
+        make_directory(path)?;
+        let lock = StateLock::take(path)?;
+        if is_initialised(path) {
+            return Ok(None);
+        }
+        begin_making(path)?;
+        let reader = Reader::new(open_database(path, options.cache_bytes)?, path);
+        let file = sync_files(path)?;
+        let (counter, meta, progress) = guarded(path, || make_new(&reader, &file, meta))?;
+        let place = Place::new(path, options.watch_log_max, options.threads);
+        let watched = WatchLists::open(place, &reader)?;
+        Ok(Some(Self { watched, reader, meta, progress, images: Weak::new(), file, counter, _lock: lock }))
+    }
+
+    /// Makes a store of what was begun, once everything of it is durable.
+    pub(crate) fn complete(mut self) -> Result<(), StoreError> {
+        let path = self.reader.path().to_owned();
+        self.reader.db().flush().map_err(|error| refused_write(&path, error))?;
+        self.file.sync_all().map_err(|error| refused_io("syncing the database in", &path, error))?;
+        let counted = self.counter.rewind(self.progress.commits);
+        counted.map_err(|error| refused_io("writing", self.counter.path(), error))?;
+        self.watched.sweep();
+        sync_directory(&path)?;
+        made(&path)
+    }
+
+    /// Lets go of what was begun, and of the room it takes. What is left over is no store.
+    pub(crate) fn abandon(self) {
+        let path = self.reader.path().to_owned();
+        let Self { watched, reader, file, counter, _lock, .. } = self;
+        drop((watched, reader, file, counter));
+        if let Err(error) = begin_making(&path) {
+            tracing::warn!(error = %confirmd_core::with_causes(&error), "what was written of an unfinished state could not be removed");
+        }
     }
 
     /// Applies one commit. Not durable before [`Disk::sync`].
     pub(crate) fn apply(&mut self, mut rows: Rows) -> Result<(), StoreError> {
         self.watched.install(&mut rows)?;
+        if let Some(images) = self.images.upgrade() {
+            images.keep(&rows, &self.reader)?;
+        }
         self.progress.census = self.progress.census.after(&rows, &self.reader)?;
         self.progress.commits = self.progress.commits.saturating_add(1);
         rows.put(keys::progress(), &self.progress)?;
@@ -110,6 +155,13 @@ pub(crate) fn is_initialised(path: &Path) -> bool {
     !path.join(MAKING).exists() && [counter::NAME, "db"].into_iter().any(|part| path.join(part).exists())
 }
 
+/// The store is whole: the mark goes.
+fn made(path: &Path) -> Result<(), StoreError> {
+    let making = path.join(MAKING);
+    std::fs::remove_file(&making).map_err(|error| refused_io("removing", &making, error))?;
+    sync_directory(path)
+}
+
 /// Clears what an interrupted making left behind, and marks that a new one has begun.
 fn begin_making(path: &Path) -> Result<(), StoreError> {
     let remove = |name: &str| {
@@ -124,21 +176,21 @@ fn begin_making(path: &Path) -> Result<(), StoreError> {
     };
     if path.join(MAKING).exists() {
         ["db", "conf", "blobs", counter::NAME].into_iter().try_for_each(remove)?;
-        remove_snapshots(path, "")?;
+        remove_named(path, "snap.", "")?;
+        remove_named(path, watch::PREFIX, "")?;
     }
     let making = path.join(MAKING);
     File::create(&making).map(drop).map_err(|error| refused_io("creating", &making, error))?;
     sync_directory(path)
 }
 
-/// Removes the snapshots of the database whose names end in this. One that was being written when the process died keeps sled from
-/// opening, since it takes the newest name for a whole snapshot; without it, it reads its log.
-fn remove_snapshots(path: &Path, end: &str) -> Result<(), StoreError> {
-    let failed = |error| refused_io("clearing unfinished snapshots in", path, error);
+/// Removes the files whose names begin and end in this.
+fn remove_named(path: &Path, begin: &str, end: &str) -> Result<(), StoreError> {
+    let failed = |error| refused_io("clearing unfinished files in", path, error);
     for entry in std::fs::read_dir(path).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with("snap.") && name.ends_with(end) {
+        if name.starts_with(begin) && name.ends_with(end) {
             std::fs::remove_file(entry.path()).map_err(failed)?;
         }
     }
@@ -266,17 +318,21 @@ fn write_durably(reader: &Reader, file: &File, rows: Rows) -> Result<(), StoreEr
     file.sync_all().map_err(|error| refused_io("syncing the database in", reader.path(), error))
 }
 
-fn make_new(reader: &Reader, file: &File, clock: &dyn Clock) -> Result<(Counter, Meta, Progress), StoreError> {
+/// Of a store that has not been before.
+fn new_meta(clock: &dyn Clock) -> Meta {
     let now = clock.now();
     let half = || RandomState::new().hash_one(now).to_be_bytes();
     let mut instance = [0; 16];
     instance.iter_mut().zip(half().into_iter().chain(half())).for_each(|(to, from)| *to = from);
-    let meta = Meta { format: FORMAT, epoch: Epoch(now.seconds()), instance, created_at: now };
+    Meta { format: FORMAT, epoch: Epoch(now.seconds()), instance, created_at: now }
+}
+
+fn make_new(reader: &Reader, file: &File, meta: Meta) -> Result<(Counter, Meta, Progress), StoreError> {
     let progress = Progress::new(meta.epoch);
     let mut rows = Rows::default();
     rows.put(keys::meta(), &meta)?;
     rows.put(keys::progress(), &progress)?;
     write_durably(reader, file, rows)?;
-    let counter = Counter::create(reader.path(), Mark { instance, commits: progress.commits })?;
+    let counter = Counter::create(reader.path(), Mark { instance: meta.instance, commits: progress.commits })?;
     Ok((counter, meta, progress))
 }

@@ -24,6 +24,18 @@ impl Key {
         Self(key.to_vec()).then(&[0])
     }
 
+    /// The first key that does not begin with this one any more.
+    pub(crate) fn end(&self) -> Self {
+        let mut bytes = self.0.clone();
+        while let Some(last) = bytes.pop() {
+            if let Some(next) = last.checked_add(1) {
+                bytes.push(next);
+                break;
+            }
+        }
+        Self(bytes)
+    }
+
     fn then(mut self, part: &[u8]) -> Self {
         self.0.extend_from_slice(part);
         self
@@ -82,6 +94,10 @@ pub(crate) fn asset(chain: ChainNumber, asset: &AssetId) -> Key {
     of_chain(Kind::Asset, chain).then(asset.as_str().as_bytes())
 }
 
+pub(crate) fn rescan(chain: ChainNumber, id: RescanId) -> Key {
+    of_chain(Kind::Rescan, chain).then(&id.0.to_be_bytes())
+}
+
 /// The digest covers the chain.
 pub(crate) fn archive(digest: &KeyDigest) -> Key {
     Key::new(Kind::Archive).then(&digest.0)
@@ -94,10 +110,6 @@ pub(crate) fn event(position: Position) -> Key {
 pub(crate) fn event_id(id: &EventId) -> Key {
     Key::new(Kind::EventId).then(id.as_str().to_ascii_lowercase().trim_start_matches("evt_").as_bytes())
 }
-pub(crate) fn rescan(chain: ChainNumber, id: RescanId) -> Key {
-    of_chain(Kind::Rescan, chain).then(&id.0.to_be_bytes())
-}
-
 
 pub(crate) fn consumer(consumer: ConsumerNumber) -> Key {
     Key::new(Kind::Consumer).then(&consumer.to_be_bytes())

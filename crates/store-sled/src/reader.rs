@@ -63,6 +63,16 @@ impl Reader {
         self.db.scan_prefix(keys::all(kind)).map(|row| row.map_err(|error| self.failed(error)))
     }
 
+    /// Records with keys from `from` to below `to` as they lie there, in order.
+    pub(crate) fn raw_range(
+        &self,
+        from: &Key,
+        to: &Key,
+    ) -> impl Iterator<Item = Result<(sled::IVec, sled::IVec), StoreError>> + '_ {
+        let range = (from.as_ref() < to.as_ref()).then(|| self.db.range(from.as_ref()..to.as_ref()));
+        range.into_iter().flatten().map(|row| row.map_err(|error| self.failed(error)))
+    }
+
     /// Every record whose key begins with `prefix`, in order of the keys.
     pub(crate) fn scan<'a, T: DeserializeOwned>(
         &'a self,

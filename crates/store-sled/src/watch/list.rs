@@ -3,7 +3,7 @@
 use super::damage::damaged;
 use super::log::{Fresh, Log};
 use super::merge::{Merge, wanted};
-use super::merged::Merged;
+use super::merged::{Merged, WatchCopy};
 use super::segment::{Segment, SegmentWriter};
 use super::{Place, entry, varint};
 use crate::keys::ChainNumber;
@@ -173,6 +173,11 @@ impl WatchList {
             }
         }
         Ok(())
+    }
+
+    /// As it is now, with files of its own.
+    pub(super) fn copy(&self) -> Result<WatchCopy, StoreError> {
+        WatchCopy::new(&self.segments, &self.fresh)
     }
 
     fn entry(&self, key: &[u8], value: &[u8]) -> Result<Option<WatchEntry>, StoreError> {

@@ -1,22 +1,57 @@
 //! Segments and a log read as one, in the order of the keys: the newest word on each key counts.
 
+use super::damage::damaged;
+use super::entry;
 use super::log::Fresh;
 use super::segment::{Segment, SegmentCursor};
-use confirmd_core::StoreError;
-use std::collections::btree_map::Range;
+use confirmd_core::{StoreError, WatchEntry};
+use std::collections::btree_map::{IntoIter, Range};
 use std::iter::Peekable;
 use std::ops::Bound;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 type FreshRange<'a> = Peekable<Range<'a, Box<[u8]>, Box<[u8]>>>;
+type CopiedLog = Peekable<IntoIter<Box<[u8]>, Box<[u8]>>>;
 
 enum Source<'a> {
     Segment(SegmentCursor),
     Fresh(FreshRange<'a>),
+    Copied(CopiedLog),
 }
 
 /// Oldest source first.
 pub(super) struct Merged<'a>(Vec<Source<'a>>);
+
+/// A list as it was at one moment: its segments in open files of their own, which stay readable when they are removed, and a copy of
+/// its log.
+pub(crate) struct WatchCopy {
+    merged: Merged<'static>,
+    /// For the text of an error.
+    path: PathBuf,
+}
+
+impl WatchCopy {
+    pub(super) fn new(segments: &[Arc<Segment>], fresh: &Fresh) -> Result<Self, StoreError> {
+        let mut merged = Merged::new(segments, None, None)?;
+        merged.0.push(Source::Copied(fresh.clone().into_iter().peekable()));
+        let path = segments.first().map_or_else(PathBuf::new, |segment| segment.path().to_owned());
+        Ok(Self { merged, path })
+    }
+
+    /// The next addresses in the order of their bytes, at most so many; none at the end.
+    pub(crate) fn page(&mut self, limit: usize) -> Result<Vec<WatchEntry>, StoreError> {
+        let mut page = Vec::new();
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        while page.len() < limit && self.merged.next(&mut key, &mut value)? {
+            if !value.is_empty() {
+                let entry = entry::decode(&key, &value);
+                page.push(entry.ok_or_else(|| damaged(&self.path, "an address can't be read"))?);
+            }
+        }
+        Ok(page)
+    }
+}
 
 impl<'a> Merged<'a> {
     /// Everything behind `after`.
@@ -60,6 +95,7 @@ impl Source<'_> {
         match self {
             Self::Segment(cursor) => cursor.peek(),
             Self::Fresh(range) => range.peek().map(|(key, value)| (&***key, &***value)),
+            Self::Copied(rest) => rest.peek().map(|(key, value)| (&**key, &**value)),
         }
     }
 
@@ -67,6 +103,7 @@ impl Source<'_> {
         match self {
             Self::Segment(cursor) => cursor.advance()?,
             Self::Fresh(range) => drop(range.next()),
+            Self::Copied(rest) => drop(rest.next()),
         }
         Ok(())
     }

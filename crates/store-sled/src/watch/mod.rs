@@ -21,11 +21,12 @@ use crate::rows::WatchListRow;
 use crate::steps::Threads;
 use confirmd_core::{Change, StoreError, WatchEntry, WatchSet};
 use list::WatchList;
+pub(crate) use merged::WatchCopy;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// How the name of every file of a list begins.
-const PREFIX: &str = "watched.";
+pub(crate) const PREFIX: &str = "watched.";
 
 /// What the lists of a store have in common.
 #[derive(Debug, Clone)]
@@ -114,6 +115,11 @@ impl WatchLists {
             })?;
         }
         Ok(page)
+    }
+
+    /// A list as it is now, to be read beside what is committed from here on; `None` if nothing is watched.
+    pub(crate) fn copy(&self, chain: ChainNumber) -> Result<Option<WatchCopy>, StoreError> {
+        self.lists.get(&chain).map(WatchList::copy).transpose()
     }
 
     /// Every address, into memory.

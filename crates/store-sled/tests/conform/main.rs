@@ -1,5 +1,6 @@
 //! The store contract, rule by rule, against a store in a directory on the disk.
 
+mod dump;
 mod plain_sled;
 mod state_damage;
 
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
             trials.extend(power_cut_trials("store_sled", Arc::new(Sled)));
             trials.extend(plain_sled::trials());
             trials.extend(state_damage::trials());
+            trials.extend(dump::trials());
             trials
         })
     })

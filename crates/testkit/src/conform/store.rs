@@ -5,6 +5,7 @@
 
 mod commits;
 mod deliveries;
+mod dump;
 mod everything;
 mod failures;
 mod opening;
@@ -16,6 +17,7 @@ mod rules;
 mod support;
 mod world;
 
+pub use dump::{DumpHarness, DumpPlace, Dumpable, dump_trials, dumped, made_of};
 pub use everything::{Everything, Sampled};
 pub use power_cut::{OpenStore, commit_if_recorded, power_cut_trials};
 pub use rules::{store_rules, store_trials};

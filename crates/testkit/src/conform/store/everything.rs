@@ -12,7 +12,7 @@ use confirmd_core::{
 use std::collections::BTreeMap;
 
 /// A sample history as far as it was committed.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Sampled {
     world: World,
     commits: u64,
