@@ -146,11 +146,10 @@ async fn effects(session: &Session, commit: &Commit) -> Result<(), Failed> {
         )),
         _ => Failed::Server(error),
     };
-    let connection = session.connection();
-    let statement = connection.prepare_typed(sql, &[Type::TEXT]).await.map_err(|error| refused(error, ""))?;
+    let statement = session.connection().prepare_typed(sql, &[Type::TEXT]).await.map_err(|error| refused(error, ""))?;
     for (event, body) in &commit.set.events {
         let body = String::from_utf8_lossy(body);
-        let done = connection.execute(&statement, &[&body.as_ref()]).await;
+        let done = session.connection().execute(&statement, &[&body.as_ref()]).await;
         done.map_err(|error| refused(error, &format!(" for event {}", event.id)))?;
     }
     Ok(())

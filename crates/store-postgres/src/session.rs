@@ -1,9 +1,12 @@
 //! One connection with what was prepared on it, and the few that a store keeps.
 
+use crate::error::Failed;
 use confirmd_postgres::{Connection, Schema, Server};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row, Statement};
 
@@ -15,17 +18,47 @@ pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 pub(crate) struct Session {
     connection: Connection,
     prepared: Mutex<HashMap<&'static str, Statement>>,
+    /// When something was asked last.
+    asked: Mutex<Instant>,
+}
+
+/// Why a piece of work did not come to its end.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// By itself.
+    Failed(Failed),
+    /// The server said nothing for so long, though it limits its statements.
+    Silent(Duration),
+}
+
+impl From<Error> for Ended {
+    fn from(error: Error) -> Self {
+        Self::Failed(error.into())
+    }
 }
 
 impl Session {
     pub(crate) async fn open(server: &Server, schema: &Schema) -> Result<Self, Error> {
         let connection = server.connect().await?;
         connection.batch_execute(&schema.in_sql("set search_path to {schema}, public")).await?;
-        Ok(Self { connection, prepared: Mutex::default() })
+        Ok(Self { connection, prepared: Mutex::default(), asked: Mutex::new(Instant::now()) })
     }
 
+    /// The connection, for one statement.
     pub(crate) fn connection(&self) -> &Connection {
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         &self.connection
+    }
+
+    /// Returns when what was asked last has had no answer for so long.
+    pub(crate) async fn silent(&self, limit: Duration) {
+        loop {
+            let until = *self.asked.lock().unwrap_or_else(PoisonError::into_inner) + limit;
+            if Instant::now() >= until {
+                return;
+            }
+            sleep_until(until).await;
+        }
     }
 
     async fn statement(&self, sql: &'static str) -> Result<Statement, Error> {
@@ -33,14 +66,14 @@ impl Session {
         if let Some(statement) = known {
             return Ok(statement);
         }
-        let statement = self.connection.prepare(sql).await?;
+        let statement = self.connection().prepare(sql).await?;
         self.prepared.lock().unwrap_or_else(PoisonError::into_inner).insert(sql, statement.clone());
         Ok(statement)
     }
 
     pub(crate) async fn query(&self, sql: &'static str, params: Params<'_>) -> Result<Vec<Row>, Error> {
         let statement = self.statement(sql).await?;
-        self.connection.query(&statement, params).await
+        self.connection().query(&statement, params).await
     }
 
     pub(crate) async fn query_opt(&self, sql: &'static str, params: Params<'_>) -> Result<Option<Row>, Error> {
@@ -49,12 +82,12 @@ impl Session {
 
     pub(crate) async fn execute(&self, sql: &'static str, params: Params<'_>) -> Result<u64, Error> {
         let statement = self.statement(sql).await?;
-        self.connection.execute(&statement, params).await
+        self.connection().execute(&statement, params).await
     }
 
     /// Statements without parameters: beginning and ending a transaction.
     pub(crate) async fn say(&self, sql: &str) -> Result<(), Error> {
-        self.connection.batch_execute(sql).await
+        self.connection().batch_execute(sql).await
     }
 }
 
@@ -96,8 +129,13 @@ impl Pool {
         &self.schema
     }
 
+    /// How long a server may say nothing. It ends a statement of ours itself in half of that.
+    pub(crate) fn silence_max(&self) -> Duration {
+        self.server.statement_timeout().saturating_mul(2)
+    }
+
     /// A session, idle or new.
-    pub(crate) async fn borrow(&self) -> Result<Loan<'_>, Error> {
+    pub(crate) async fn borrow(&self) -> Result<Loan<'_>, Ended> {
         let room = self.room.acquire().await.expect("invariant: the semaphore is never closed");
         loop {
             let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -107,7 +145,9 @@ impl Pool {
                 None => break,
             }
         }
-        let session = Session::open(&self.server, &self.schema).await?;
+        let limit = self.silence_max();
+        let opened = timeout(limit, Session::open(&self.server, &self.schema)).await;
+        let session = opened.map_err(|_| Ended::Silent(limit))??;
         Ok(Loan { session, pool: self, _room: room })
     }
 

@@ -1,8 +1,8 @@
 //! Work in a transaction: begun, tried again where that can help, and never half done.
 
 use crate::error::Failed;
-use crate::session::{Pool, Session};
-use confirmd_core::StoreError;
+use crate::session::{Ended, Pool, Session};
+use confirmd_core::{HumanDuration, StoreError};
 use confirmd_postgres::Trouble;
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -17,6 +17,11 @@ const PAUSE_FIRST: Duration = Duration::from_millis(50);
 const PAUSE_LAST: Duration = Duration::from_secs(2);
 /// Tries that lose against other transactions follow at once, so many times.
 const COLLISIONS_MAX: u32 = 20;
+
+/// A session that says nothing within a transaction for so long is stopped or out of reach, and the server ends it: its locks hold others
+/// up no longer. What only reads holds nobody up, and may have millions of rows to go through between two statements.
+const WRITE: &str = "begin isolation level read committed; set local idle_in_transaction_session_timeout = '5s'";
+const READ: &str = "begin isolation level repeatable read read only; set local idle_in_transaction_session_timeout = '10min'";
 
 /// What all work of a store shares.
 #[derive(Debug)]
@@ -109,35 +114,27 @@ impl Worker {
         loop {
             let error = match self.once(mode, args, work).await {
                 Ok(value) => return Ok(value),
-                Err(Failed::Told(error)) => return Err(error),
-                Err(Failed::Server(error)) => error,
+                Err(Ended::Failed(Failed::Told(error))) => return Err(error),
+                Err(Ended::Silent(limit)) => format!("it has said nothing for {}", HumanDuration(limit)),
+                Err(Ended::Failed(Failed::Server(error))) => match Trouble::of(&error) {
+                    Trouble::Collision if collisions < COLLISIONS_MAX => {
+                        collisions += 1;
+                        continue;
+                    }
+                    Trouble::Collision | Trouble::Passing | Trouble::Slow => self.pool.server().describe(&error),
+                    Trouble::Setup | Trouble::Statement => return Err(self.refuse(what, error)),
+                },
             };
-            match Trouble::of(&error) {
-                Trouble::Collision if collisions < COLLISIONS_MAX => {
-                    collisions += 1;
-                    continue;
-                }
-                Trouble::Collision | Trouble::Passing | Trouble::Slow => {}
-                Trouble::Setup | Trouble::Statement => return Err(self.refuse(what, error)),
-            }
             // Its sessions may be those of a server that was the one to write to: the next try begins on a new one.
             self.pool.clear();
             let began = *since.get_or_insert_with(|| {
                 let server = self.pool.server();
-                tracing::warn!(
-                    server = server.label(),
-                    doing = what,
-                    error = server.describe(&error),
-                    "the database does not do it; it is tried again"
-                );
+                tracing::warn!(server = server.label(), doing = what, error, "the database does not do it; it is tried again");
                 Instant::now()
             });
             if began.elapsed() >= self.patience {
                 self.poisoned.store(true, Ordering::SeqCst);
-                return Err(unknown(
-                    &format!("{what}: {}: {}", self.pool.server().label(), self.pool.server().describe(&error)),
-                    None,
-                ));
+                return Err(unknown(&format!("{what}: {}: {error}", self.pool.server().label()), None));
             }
             let jitter = u64::try_from(pause.as_millis() / 2).unwrap_or_default();
             tokio::time::sleep(pause / 2 + Duration::from_millis(fastrand::u64(0..=jitter))).await;
@@ -145,27 +142,27 @@ impl Worker {
         }
     }
 
-    async fn once<A: Sync, T>(&self, mode: Mode, args: &A, work: Work<A, T>) -> Result<T, Failed> {
+    async fn once<A: Sync, T>(&self, mode: Mode, args: &A, work: Work<A, T>) -> Result<T, Ended> {
         let loan = self.pool.borrow().await?;
         let session = &loan.session;
-        session
-            .say(match mode {
-                Mode::Read => "begin isolation level repeatable read read only",
-                Mode::Write => "begin isolation level read committed",
-            })
-            .await?;
-        match work(session, args).await {
+        let limit = self.pool.silence_max();
+        let done = tokio::select! {
+            biased;
+            done = transaction(session, mode, args, work) => done,
+            // Dropped with its connection: the server rolls back, or has committed, which the next try finds.
+            () = session.silent(limit) => return Err(Ended::Silent(limit)),
+        };
+        match done {
             Ok(value) => {
-                session.say("COMMIT").await?;
                 loan.give_back();
                 Ok(value)
             }
-            Err(failed) => {
+            Err((failed, rolled_back)) => {
                 let passing = matches!(&failed, Failed::Server(error) if Trouble::of(error) == Trouble::Passing);
-                if session.say("ROLLBACK").await.is_ok() && !passing {
+                if rolled_back && !passing {
                     loan.give_back();
                 }
-                Err(failed)
+                Err(Ended::Failed(failed))
             }
         }
     }
@@ -174,6 +171,19 @@ impl Worker {
         let server = self.pool.server();
         let context = format!("{what} in the schema {} of {}: {}", self.pool.schema(), server.label(), server.describe(&error));
         StoreError::Refused { context, source: None }
+    }
+}
+
+/// The work between its beginning and its end; if it fails, whether it was rolled back.
+async fn transaction<A: Sync, T>(session: &Session, mode: Mode, args: &A, work: Work<A, T>) -> Result<T, (Failed, bool)> {
+    let begin = match mode {
+        Mode::Read => READ,
+        Mode::Write => WRITE,
+    };
+    session.say(begin).await.map_err(|error| (error.into(), false))?;
+    match work(session, args).await {
+        Ok(value) => session.say("COMMIT").await.map(|()| value).map_err(|error| (error.into(), false)),
+        Err(failed) => Err((failed, session.say("ROLLBACK").await.is_ok())),
     }
 }
 

@@ -16,6 +16,8 @@ use std::time::Duration;
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("g5_a_server_killed_before_any_statement_of_a_commit_decides_and_credits_once", before),
+        trial("g5_a_connection_that_falls_silent_at_any_statement_of_a_commit_decides_and_credits_once", silent),
+        trial("g11_an_instance_that_stops_within_a_commit_holds_others_up_for_seconds_at_most", stopped),
         trial("g5_a_server_killed_after_any_statement_of_a_commit_decides_and_credits_once", after),
     ]
 }
@@ -120,4 +122,47 @@ async fn everywhere(cut: Cut) -> Result<()> {
     let held = store.load(&chain()).await?.context("a state")?;
     ensure!(u64::try_from(held.reported.len())? == version, "{} are reported of {version}", held.reported.len());
     Ok(())
+}
+
+/// Nothing is lost and nothing is closed: packets go nowhere.
+async fn silent() -> Result<()> {
+    let own = Own::new(Postgres::start_with(&[]).await?).await?;
+    let store = own.store(Duration::from_millis(250), |_| {}).await?;
+    store.commit(confirm(&store, 0, 1)?).await?;
+    let mut version = 1;
+    for cut in [Cut::SilenceBefore, Cut::SilenceAfter] {
+        for statement in 1..MESSAGES_MAX {
+            own.proxy.cut(At::Statement(statement), cut, false);
+            let committed = store.commit(confirm(&store, version, version + 1)?).await;
+            let cuts = own.proxy.cuts();
+            own.proxy.repair();
+            committed.with_context(|| format!("{cut:?} at statement {statement}"))?;
+            version += 1;
+            own.ensure_once(version).await.with_context(|| format!("{cut:?} at statement {statement}"))?;
+            if cuts == 0 {
+                ensure!(statement > 10, "only {statement} statements were seen");
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One instance stands still in the middle of a commit, as by SIGSTOP; its server sees an open session that holds locks.
+async fn stopped() -> Result<()> {
+    let own = Own::new(Postgres::start_with(&[]).await?).await?;
+    let one = own.store(Duration::from_secs(30), |_| {}).await?;
+    let two = own.store(Duration::from_secs(30), |_| {}).await?;
+    one.commit(confirm(&one, 0, 1)?).await?;
+    // Behind the lock of the chain's row and that of the counter.
+    own.proxy.cut(At::Statement(12), Cut::SilenceAfter, false);
+    let mut stuck = std::pin::pin!(one.commit(confirm(&one, 1, 2)?));
+    while own.proxy.cuts() == 0 {
+        ensure!(tokio::time::timeout(Duration::from_millis(2), stuck.as_mut()).await.is_err(), "it never stood still");
+    }
+    own.proxy.repair();
+    let began = std::time::Instant::now();
+    two.commit(confirm(&two, 1, 3)?).await?;
+    ensure!(began.elapsed() < Duration::from_secs(12), "held up for {:?}", began.elapsed());
+    own.ensure_once(2).await
 }
