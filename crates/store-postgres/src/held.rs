@@ -15,7 +15,7 @@ const LAST_EVENTS: &str = "select digest, event from (
     select digest, event, case kind when 2 then 1 when 1 then 2 else 3 end as rank from held where digest = any($1)
     union all select digest, event, 4 from archive where digest = any($1)
 ) known order by rank desc";
-const PUT: &str = "insert into held (chain, kind, digest, event, deposit)
+pub(crate) const PUT: &str = "insert into held (chain, kind, digest, event, deposit)
 select $1, * from unnest($2::smallint[], $3::bytea[], $4::bigint[], $5::text[])
 on conflict (chain, kind, digest) do update set event = excluded.event, deposit = excluded.deposit";
 const DROP: &str = "delete from held using unnest($2::smallint[], $3::bytea[]) as gone (kind, digest)
@@ -24,7 +24,7 @@ const ARCHIVE: &str = "insert into archive (digest, chain, height, sequence, eve
 select digest, $1, height, sequence, event from unnest($2::bytea[], $3::bigint[], $4::bigint[], $5::bigint[])
     as i (digest, height, sequence, event)
 on conflict (digest) do update set height = excluded.height, sequence = excluded.sequence, event = excluded.event";
-const WATCH: &str = "insert into watch (chain, address, entry) select $1, * from unnest($2::bytea[], $3::text[])
+pub(crate) const WATCH: &str = "insert into watch (chain, address, entry) select $1, * from unnest($2::bytea[], $3::text[])
 on conflict (chain, address) do update set entry = excluded.entry";
 const UNWATCH: &str = "delete from watch where chain = $1 and address = any($2)";
 

@@ -30,6 +30,12 @@ pub(crate) struct Notice {
 }
 
 impl Notice {
+    /// What an instance says to listen. Its name in it tells the server's list of sessions whose it is.
+    pub(crate) fn listening(&self, owner: &str) -> String {
+        // The channel's name is the schema's with a word before it: it needs no quoting.
+        format!("listen {} -- instance {owner}", self.channel)
+    }
+
     /// A commit of a chain.
     pub(crate) async fn commit(&self, session: &Session, chain: &ChainId, events: bool) -> Result<(), Failed> {
         self.say(session, &format!("{} {chain} {}", self.owner, if events { "events" } else { "-" })).await
@@ -102,7 +108,7 @@ pub(crate) async fn attend(inner: Weak<Inner>) {
     let mut look_at = Instant::now() + LOOK_ALONE;
     loop {
         if notice.works && heard.is_none() && Instant::now() >= listen_at {
-            heard = Heard::start(&worker.pool, &notice.channel).await;
+            heard = Heard::start(&worker.pool, &notice).await;
             listen_at = Instant::now() + AGAIN_AFTER;
             // What was said meanwhile was not heard.
             look_at = Instant::now();
@@ -163,10 +169,9 @@ struct Heard {
 }
 
 impl Heard {
-    async fn start(pool: &crate::session::Pool, channel: &str) -> Option<Self> {
+    async fn start(pool: &crate::session::Pool, notice: &Notice) -> Option<Self> {
         let (connection, said) = pool.server().connect_listening().await.ok()?;
-        // The channel's name is the schema's with a word before it: it needs no quoting.
-        connection.batch_execute(&format!("listen {channel}")).await.ok()?;
+        connection.batch_execute(&notice.listening(&notice.owner)).await.ok()?;
         Some(Self { said, _connection: connection })
     }
 }

@@ -108,7 +108,7 @@ pub(crate) struct LifeRows {
 
 const LIFE: &str = "insert into life (digest, version, number, step)
 select digest, $1, number, step from unnest($2::bytea[], $3::integer[], $4::text[]) as i (digest, number, step)";
-const REORG: &str = "insert into reorg (chain, version, at, record) values ($1, $2, $3, $4)";
+pub(crate) const REORG: &str = "insert into reorg (chain, version, at, record) values ($1, $2, $3, $4)";
 
 impl LifeRows {
     /// `version` is the state's after the commit.

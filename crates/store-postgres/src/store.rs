@@ -11,7 +11,7 @@ use confirmd_postgres::{MigrateError, Migration, Schema, Server, migrate};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Notify, RwLock};
+use tokio::sync::{Notify, RwLock, Semaphore};
 
 const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, sql: include_str!("../migrations/1.sql") },
@@ -24,6 +24,7 @@ const INIT: &str =
     "insert into meta (store, epoch, created_at, next_position) values ($1, $2, $3, 1) on conflict (one) do nothing";
 const RESTORED: &str = "update meta set epoch = greatest(epoch + 1, $1) returning epoch";
 const GIVE_BACK: &str = "update delivery set token = null, owner = null, lease_until = null where owner = $1";
+const PASS_ALL: &str = "delete from turn where owner = $1";
 
 /// How a store is opened.
 #[derive(Debug, Clone)]
@@ -85,34 +86,17 @@ pub(crate) struct Inner {
     /// A chain's commits of this handle follow each other, and reads of its state see whole ones.
     chain_gates: Mutex<HashMap<ChainId, Arc<RwLock<()>>>>,
     consumer_gates: Mutex<HashMap<ConsumerName, Arc<tokio::sync::Mutex<()>>>>,
+    /// One export at a time has a connection of its own.
+    pub(crate) exports: Arc<Semaphore>,
 }
 
 impl PgStore {
     /// Connects, migrates, reads whose store it is. `Refused` if the server can't be reached or refuses us, if the schema was made
     /// by a newer version, or if there is no store and `init` is not set; the text says what to do.
     pub async fn open(server: Server, options: PgOptions) -> Result<Self, StoreError> {
-        let label = format!("the schema {} of {}", options.schema, server.label());
-        let why = |what: &str, text: String| refused(format!("{what} {label}: {text}"));
-        let connected = Session::open(&server, &options.schema).await;
-        drop(connected.map_err(|error| why("connecting for", server.describe(&error)))?);
-        let mut connection = server.connect().await.map_err(|error| why("connecting for", server.describe(&error)))?;
-        let there = connection.query_one("select to_regclass($1) is not null", &[&format!("{}.meta", options.schema)]).await;
-        let there: bool = there.map_err(|error| why("looking for", server.describe(&error)))?.get(0);
-        if !there && !options.init {
-            return Err(refused(format!(
-                "{label} holds no state; correct state.url or state.schema, or begin a new state with `confirmd run --init`"
-            )));
-        }
-        let migrated = migrate(&mut connection, &options.schema, PART, MIGRATIONS).await;
-        migrated.map_err(|error| match &error {
-            MigrateError::Server(cause) => why("preparing", server.describe(cause)),
-            MigrateError::Newer { .. } => refused(format!("{}: {}", server.label(), error.describe(&server))),
-        })?;
-        drop(connection);
-        let session =
-            Session::open(&server, &options.schema).await.map_err(|error| why("connecting for", server.describe(&error)))?;
+        let session = prepare(&server, &options).await?;
         let (identity, epoch) = own(&session, &options).await.map_err(|failed| match failed {
-            Failed::Server(error) => why("reading", server.describe(&error)),
+            Failed::Server(error) => refused(format!("reading {}: {}", label(&server, &options), server.describe(&error))),
             Failed::Told(error) => error,
         })?;
         let owner: Arc<str> = format!("{:016x}", fastrand::u64(..)).into();
@@ -133,6 +117,7 @@ impl PgStore {
             clock: options.clock,
             chain_gates: Mutex::default(),
             consumer_gates: Mutex::default(),
+            exports: Arc::new(Semaphore::new(1)),
         });
         tokio::spawn(attend(Arc::downgrade(&inner)));
         Ok(Self { inner })
@@ -154,14 +139,17 @@ impl PgStore {
         &self.inner.notice.owner
     }
 
-    /// Gives back what is out, and ends. Every later call is `Invalid`.
+    /// Gives back what is out, passes its turns on, and ends. Every later call is `Invalid`.
     pub async fn close(&self) -> Result<(), StoreError> {
         if self.inner.worker.is_ended() {
             return Ok(());
         }
         let owner = Arc::clone(&self.inner.notice.owner);
         let given = self.inner.run("giving deliveries back", Mode::Write, owner, |session, owner| {
-            Box::pin(async move { Ok(session.execute(GIVE_BACK, &[&&**owner]).await?) })
+            Box::pin(async move {
+                session.execute(PASS_ALL, &[&&**owner]).await?;
+                Ok(session.execute(GIVE_BACK, &[&&**owner]).await?)
+            })
         });
         let given = tokio::time::timeout(Duration::from_secs(5), given).await;
         self.inner.worker.end();
@@ -206,6 +194,36 @@ impl Inner {
         let mut gates = self.consumer_gates.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(gates.entry(consumer.clone()).or_default())
     }
+}
+
+/// Which store, for people.
+fn label(server: &Server, options: &PgOptions) -> String {
+    format!("the schema {} of {}", options.schema, server.label())
+}
+
+/// Connects and migrates. `Refused` if the server can't be reached or refuses us, if the schema was made by a newer version, or if there
+/// is none and `init` is not set.
+pub(crate) async fn prepare(server: &Server, options: &PgOptions) -> Result<Session, StoreError> {
+    let label = label(server, options);
+    let why = |what: &str, text: String| refused(format!("{what} {label}: {text}"));
+    let connected = Session::open(server, &options.schema).await;
+    drop(connected.map_err(|error| why("connecting for", server.describe(&error)))?);
+    let mut connection = server.connect().await.map_err(|error| why("connecting for", server.describe(&error)))?;
+    let there = connection.query_one("select to_regclass($1) is not null", &[&format!("{}.meta", options.schema)]).await;
+    let there: bool = there.map_err(|error| why("looking for", server.describe(&error)))?.get(0);
+    if !there && !options.init {
+        return Err(refused(format!(
+            "{label} holds no state; correct state.url or state.schema, or begin a new state with `confirmd run --init`"
+        )));
+    }
+    let migrated = migrate(&mut connection, &options.schema, PART, MIGRATIONS).await;
+    migrated.map_err(|error| match &error {
+        MigrateError::Server(cause) => why("preparing", server.describe(cause)),
+        MigrateError::Newer { .. } => refused(format!("{}: {}", server.label(), error.describe(server))),
+    })?;
+    drop(connection);
+    let session = Session::open(server, &options.schema).await;
+    session.map_err(|error| why("connecting for", server.describe(&error)))
 }
 
 /// Whose store it is; made with `init`.

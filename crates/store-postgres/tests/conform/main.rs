@@ -3,6 +3,7 @@
 
 mod cluster;
 mod cuts;
+mod dump;
 mod kills;
 mod quiet;
 mod rig;
@@ -27,6 +28,7 @@ use std::sync::Arc;
 fn main() -> ExitCode {
     let mut trials = store_trials("store_postgres", Arc::new(rig::Shared::default()));
     trials.extend(cuts::trials());
+    trials.extend(dump::trials());
     trials.extend(kills::trials());
     trials.extend(says::trials());
     trials.extend(quiet::trials());
