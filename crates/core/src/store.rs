@@ -1,7 +1,8 @@
 //! Where a chain's state is written down.
 
 use crate::{
-    Archived, ChainId, ChainState, ChangeSet, CommitReceipt, DepositKey, Epoch, Height, SettledDeposit, StateVersion, WatchEntry,
+    Archived, ChainId, ChainState, ChangeSet, CommitReceipt, DepositKey, Epoch, Height, Rescan, SettledDeposit, StateVersion,
+    WatchEntry,
 };
 use async_trait::async_trait;
 use std::collections::BTreeMap;
@@ -71,6 +72,9 @@ pub trait StateStore: std::fmt::Debug + Send + Sync {
 
     /// Watched addresses in the order of their bytes, after those of `after`, at most `limit`.
     async fn watched(&self, chain: &ChainId, after: Option<&[u8]>, limit: usize) -> Result<Vec<WatchEntry>, StoreError>;
+
+    /// A chain's rescans, ended ones included, by number.
+    async fn rescans(&self, chain: &ChainId) -> Result<Vec<Rescan>, StoreError>;
 
     /// Writes state and outbox in one atomic, durable commit (T1, T2). Errors: `Conflict` wrote nothing;
     /// `Unknown` may have written everything (T12).

@@ -79,6 +79,11 @@ pub(crate) async fn lock(session: &Session, chain: &ChainId) -> Result<Found, Fa
     })?)
 }
 
+/// A chain's rescans, by number.
+pub(crate) fn rescans(found: &Found) -> Result<Vec<Rescan>, StoreError> {
+    Ok(from_json::<HeadRow>(&found.head, "a chain's head")?.rescans)
+}
+
 /// The small parts of a chain's state.
 pub(crate) async fn small(session: &Session, chain: &ChainId, found: &Found) -> Result<ChainState, Failed> {
     let head: HeadRow = from_json(&found.head, "a chain's head")?;

@@ -10,7 +10,7 @@ use crate::store::PgStore;
 use crate::work::Mode;
 use async_trait::async_trait;
 use confirmd_core::{
-    Archived, ChainId, ChainState, ChangeSet, CommitReceipt, DepositKey, Epoch, EventRecord, Height, KeyDigest, Sequence,
+    Archived, ChainId, ChainState, ChangeSet, CommitReceipt, DepositKey, Epoch, EventRecord, Height, KeyDigest, Rescan, Sequence,
     SettledDeposit, StateStore, StateVersion, StoreError, StoreId, WatchEntry,
 };
 use futures::future::BoxFuture;
@@ -105,6 +105,17 @@ impl StateStore for PgStore {
                 Box::pin(async move {
                     let rows = session.query(WATCHED, &[&chain.as_str(), after, limit]).await?;
                     rows.iter().map(|row| Ok(from_json(row.get(0), "a watched address")?)).collect()
+                })
+            })
+            .await
+    }
+
+    async fn rescans(&self, chain: &ChainId) -> Result<Vec<Rescan>, StoreError> {
+        self.inner
+            .run("reading rescans", Mode::Read, chain.clone(), |session, chain| {
+                Box::pin(async move {
+                    let found = chain::find(session, chain, false).await?;
+                    Ok(found.map(|found| chain::rescans(&found)).transpose()?.unwrap_or_default())
                 })
             })
             .await

@@ -8,7 +8,7 @@ use crate::store::SledStore;
 use crate::writer::Core;
 use async_trait::async_trait;
 use confirmd_core::{
-    Archived, ByHeight, ChainId, ChainState, ChangeSet, CommitReceipt, DepositKey, Epoch, Height, Held, KeyDigest,
+    Archived, ByHeight, ChainId, ChainState, ChangeSet, CommitReceipt, DepositKey, Epoch, Height, Held, KeyDigest, Rescan,
     SettledDeposit, StateStore, StateVersion, StoreError, StoreId, WatchEntry,
 };
 use serde::de::DeserializeOwned;
@@ -63,6 +63,12 @@ impl StateStore for SledStore {
     async fn watched(&self, chain: &ChainId, after: Option<&[u8]>, limit: usize) -> Result<Vec<WatchEntry>, StoreError> {
         let (chain, after) = (chain.clone(), after.map(<[u8]>::to_vec));
         self.writer.run(move |core| core.watched(&chain, after.as_deref(), limit)).await
+    }
+
+    async fn rescans(&self, chain: &ChainId) -> Result<Vec<Rescan>, StoreError> {
+        let chain = chain.clone();
+        let of = |core: &Core, chain: &ChainId| core.heads.get(chain).map(|head| head.small.rescans.values().cloned().collect());
+        self.writer.run(move |core| Ok(of(core, &chain).unwrap_or_default())).await
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<CommitReceipt, StoreError> {

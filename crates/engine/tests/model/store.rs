@@ -5,8 +5,8 @@ use super::step::Cut;
 use async_trait::async_trait;
 use confirmd_core::{
     Archived, Attempt, ChainId, ChainState, ChangeSet, CommitReceipt, ConsumerName, ConsumerSpec, ConsumerStatus, Delivery,
-    DeliveryFilter, DeliveryRecord, DepositKey, Epoch, Height, Outbox, Pace, Position, SettledDeposit, StateStore, StoreError,
-    StoreId, Timestamp, WatchEntry,
+    DeliveryFilter, DeliveryRecord, DepositKey, Epoch, Height, Outbox, Pace, Position, Rescan, SettledDeposit, StateStore,
+    StoreError, StoreId, Timestamp, WatchEntry,
 };
 use confirmd_store_sled::{OpenOptions, SledStore};
 use confirmd_testkit::{MemoryDisk, MemoryStore};
@@ -184,6 +184,10 @@ impl StateStore for Gate {
 
     async fn watched(&self, chain: &ChainId, after: Option<&[u8]>, limit: usize) -> Result<Vec<WatchEntry>, StoreError> {
         self.read(self.inner.watched(chain, after, limit)).await
+    }
+
+    async fn rescans(&self, chain: &ChainId) -> Result<Vec<Rescan>, StoreError> {
+        self.read(self.inner.rescans(chain)).await
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<CommitReceipt, StoreError> {

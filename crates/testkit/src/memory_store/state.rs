@@ -5,7 +5,7 @@ use super::{MemoryStore, deposits, lives};
 use async_trait::async_trait;
 use confirmd_core::{
     Archived, ChainId, ChainState, Change, ChangeSet, CommitReceipt, DepositKey, Epoch, EventRecord, Height, KeyDigest, Position,
-    SettledDeposit, StateStore, StateVersion, StoreError, StoreId, WatchEntry,
+    Rescan, SettledDeposit, StateStore, StateVersion, StoreError, StoreId, WatchEntry,
 };
 use std::collections::BTreeMap;
 
@@ -54,6 +54,12 @@ impl StateStore for MemoryStore {
         entries.sort_by(|a, b| a.address.cmp(&b.address));
         let behind = entries.into_iter().filter(|entry| after.is_none_or(|after| entry.address.bytes() > after));
         Ok(behind.take(limit).collect())
+    }
+
+    async fn rescans(&self, chain: &ChainId) -> Result<Vec<Rescan>, StoreError> {
+        let work = self.work()?;
+        let chain = work.image.books.chains.get(chain);
+        Ok(chain.map(|chain| chain.state.rescans.values().cloned().collect()).unwrap_or_default())
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<CommitReceipt, StoreError> {

@@ -3,8 +3,8 @@
 use super::{Decision, Metrics};
 use async_trait::async_trait;
 use confirmd_core::{
-    Archived, ChainId, ChainState, Change, ChangeSet, CommitReceipt, DepositKey, Epoch, Height, SettledDeposit, StateStore,
-    StoreError, StoreId, WatchEntry,
+    Archived, ChainId, ChainState, Change, ChangeSet, CommitReceipt, DepositKey, Epoch, Height, Rescan, SettledDeposit,
+    StateStore, StoreError, StoreId, WatchEntry,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -81,6 +81,10 @@ impl StateStore for MeteredState {
 
     async fn watched(&self, chain: &ChainId, after: Option<&[u8]>, limit: usize) -> Result<Vec<WatchEntry>, StoreError> {
         self.inner.watched(chain, after, limit).await
+    }
+
+    async fn rescans(&self, chain: &ChainId) -> Result<Vec<Rescan>, StoreError> {
+        self.inner.rescans(chain).await
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<CommitReceipt, StoreError> {

@@ -107,6 +107,10 @@ impl StateStore for BrokenStore {
         self.inner.watched(chain, after, limit).await
     }
 
+    async fn rescans(&self, chain: &ChainId) -> Result<Vec<Rescan>, StoreError> {
+        self.inner.rescans(chain).await
+    }
+
     async fn commit(&self, changes: ChangeSet) -> Result<CommitReceipt, StoreError> {
         *self.before.lock().unwrap() = self.disk.copy();
         for change in &changes.changes {
