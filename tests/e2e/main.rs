@@ -28,6 +28,7 @@ mod ops_verify;
 mod page;
 mod postgres_sink;
 mod postgres_store;
+mod state;
 mod torture;
 mod torture_real;
 mod utxo_deposits;
@@ -62,6 +63,7 @@ fn main() -> std::process::ExitCode {
     trials.extend(page::trials());
     trials.extend(postgres_sink::trials());
     trials.extend(postgres_store::trials());
+    trials.extend(state::trials());
     trials.extend(utxo_deposits::trials());
     trials.extend(utxo_reorgs::trials());
     trials.extend(utxo_restarts::trials());

@@ -10,6 +10,8 @@ pub(crate) mod page;
 mod refusals;
 mod service;
 
+pub(crate) use service::shop;
+
 use confirmd_testkit::conform::sink::sink_trials;
 use e2e::{Needs, node_trial};
 use libtest_mimic::Trial;

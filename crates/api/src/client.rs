@@ -8,10 +8,11 @@ use crate::view::{
     Replay, Requeue, ResumeRequest, ResumeView, Skip, Status, TestResult, WatchAdd, WatchAdded, WatchQuery, WatchRemove,
     WatchRequest, Watched,
 };
-use crate::{Operator, OperatorError, Page, guard, merge};
+use crate::{DumpStream, Operator, OperatorError, Page, guard, merge};
 use async_trait::async_trait;
 use bytes::Bytes;
 use confirmd_core::{ChainName, ConsumerName, CursorName, EventId, Secret, with_causes};
+use futures::StreamExt;
 use http::{Method, Request, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::client::legacy::{Client as Http, connect::HttpConnector};
@@ -82,22 +83,24 @@ impl Client {
         self.address
     }
 
-    async fn call<T: DeserializeOwned>(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<T, OperatorError> {
+    fn request(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Request<Full<Bytes>>, OperatorError> {
         let mut request = Request::builder();
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {}", token.expose()));
         }
-        let request = request
+        request
             .method(method)
             .uri(format!("http://{}{path}", self.address))
             .header(header::CONTENT_TYPE, "application/json")
             .header(guard::REQUEST_HEADER, "1")
             .body(Full::new(Bytes::from(body.unwrap_or_default())))
-            .map_err(|error| OperatorError::invalid(format!("{path} can't be asked for: {error}")))?;
+            .map_err(|error| OperatorError::invalid(format!("{path} can't be asked for: {error}")))
+    }
+
+    async fn call<T: DeserializeOwned>(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<T, OperatorError> {
+        let request = self.request(method, path, body)?;
         let answer = tokio::time::timeout(DEADLINE, self.exchange(request)).await;
-        let (ok, bytes) = answer.map_err(|_| {
-            OperatorError::unavailable(format!("the instance at {} did not answer within {DEADLINE:?}", self.address))
-        })??;
+        let (ok, bytes) = answer.map_err(|_| self.silent())??;
         if ok {
             return serde_json::from_slice(&bytes).map_err(|error| {
                 OperatorError::failed(format!(
@@ -106,19 +109,29 @@ impl Client {
                 ))
             });
         }
-        match serde_json::from_slice::<Problem>(&bytes) {
-            Ok(problem) => Err(problem.into_error()),
-            Err(_) => Err(OperatorError::failed(format!("what listens on {} is not confirmd", self.address))),
+        Err(self.refusal(&bytes))
+    }
+
+    fn silent(&self) -> OperatorError {
+        OperatorError::unavailable(format!("the instance at {} did not answer within {DEADLINE:?}", self.address))
+    }
+
+    fn gone(&self, error: &dyn std::error::Error) -> OperatorError {
+        OperatorError::unavailable(format!("the instance at {} can't be asked: {}", self.address, with_causes(error)))
+    }
+
+    /// What an answer that is none says.
+    fn refusal(&self, bytes: &[u8]) -> OperatorError {
+        match serde_json::from_slice::<Problem>(bytes) {
+            Ok(problem) => problem.into_error(),
+            Err(_) => OperatorError::failed(format!("what listens on {} is not confirmd", self.address)),
         }
     }
 
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<(bool, Bytes), OperatorError> {
-        let gone = |error: &dyn std::error::Error| {
-            OperatorError::unavailable(format!("the instance at {} can't be asked: {}", self.address, with_causes(error)))
-        };
-        let response = self.http.request(request).await.map_err(|error| gone(&error))?;
+        let response = self.http.request(request).await.map_err(|error| self.gone(&error))?;
         let ok = response.status().is_success();
-        let body = Limited::new(response.into_body(), ANSWER_MAX).collect().await.map_err(|error| gone(&*error))?;
+        let body = Limited::new(response.into_body(), ANSWER_MAX).collect().await.map_err(|error| self.gone(&*error))?;
         Ok((ok, body.to_bytes()))
     }
 
@@ -280,6 +293,29 @@ impl Operator for Client {
 
     async fn reload(&self) -> Result<Reloaded, OperatorError> {
         self.send(Method::POST, "/v1/reload", &Done {}).await
+    }
+
+    async fn export(&self) -> Result<DumpStream, OperatorError> {
+        let request = self.request(Method::GET, "/v1/state/export", None)?;
+        let response = tokio::time::timeout(DEADLINE, self.http.request(request)).await.map_err(|_| self.silent())?;
+        let response = response.map_err(|error| self.gone(&error))?;
+        if !response.status().is_success() {
+            let body = Limited::new(response.into_body(), ANSWER_MAX).collect().await.map_err(|error| self.gone(&*error))?;
+            return Err(self.refusal(&body.to_bytes()));
+        }
+        let parts = futures::stream::unfold((self.clone(), Some(response.into_body())), |(client, body)| async move {
+            let mut body = body?;
+            // However long the whole takes, a piece of it comes in time.
+            let part = match tokio::time::timeout(DEADLINE, body.frame()).await {
+                Ok(None) => return None,
+                Ok(Some(Ok(frame))) => Ok(frame.into_data().unwrap_or_default()),
+                Ok(Some(Err(error))) => Err(client.gone(&error)),
+                Err(_) => Err(client.silent()),
+            };
+            let body = part.is_ok().then_some(body);
+            Some((part, (client, body)))
+        });
+        Ok(parts.boxed())
     }
 
     async fn resume(&self, chain: &ChainName, request: ResumeRequest) -> Result<ResumeView, OperatorError> {

@@ -7,7 +7,11 @@ use crate::view::{
 };
 use crate::{OperatorError, Page};
 use async_trait::async_trait;
+use bytes::Bytes;
 use confirmd_core::{ChainName, ConsumerName, CursorName, EventId};
+
+/// The lines of a dump, in pieces of any length. A stream that ends with an error, or before the dump's own end, was no dump.
+pub type DumpStream = futures::stream::BoxStream<'static, Result<Bytes, OperatorError>>;
 
 /// The operations on one instance or its state. Every change is durable when its call returns. Errors name the value
 /// they are about and what to do.
@@ -91,6 +95,9 @@ pub trait Operator: std::fmt::Debug + Send + Sync {
     /// Reads the configuration file again and takes it over: all of it or, if any of it is refused, none. Parts that did not change are
     /// not disturbed. `Conflict` where no instance runs.
     async fn reload(&self) -> Result<Reloaded, OperatorError>;
+
+    /// Everything the state holds as it is at one moment, while it goes on. `Conflict` while another export is under way.
+    async fn export(&self) -> Result<DumpStream, OperatorError>;
 
     /// Resumes a halted chain. `Conflict` if it is not halted, or halted by a reorg that `request` does not accept.
     async fn resume(&self, chain: &ChainName, request: ResumeRequest) -> Result<ResumeView, OperatorError>;

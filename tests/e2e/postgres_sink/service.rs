@@ -17,10 +17,10 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-pub(super) struct Shop {
-    pub(super) anvil: Anvil,
-    pub(super) cluster: Postgres,
-    pub(super) service: Service,
+pub(crate) struct Shop {
+    pub(crate) anvil: Anvil,
+    pub(crate) cluster: Postgres,
+    pub(crate) service: Service,
 }
 
 pub(super) fn section(cluster: &Postgres) -> SinkSection {
@@ -32,7 +32,7 @@ pub(super) fn config(anvil: &Anvil, cluster: &Postgres) -> Config {
     Config::new().chain(bare_chain(anvil, "default = 2", 12)).sink(section(cluster))
 }
 
-pub(super) async fn shop() -> Result<Shop> {
+pub(crate) async fn shop() -> Result<Shop> {
     let anvil = Anvil::start().await?;
     anvil.mine(2).await?;
     let cluster = bench::cluster(&[]).await?;
@@ -45,16 +45,16 @@ pub(super) async fn shop() -> Result<Shop> {
 }
 
 impl Shop {
-    pub(super) async fn told(&self) -> Result<()> {
+    pub(crate) async fn told(&self) -> Result<()> {
         self.service.until_told(NAME, &self.anvil.tip().await?).await.map(drop)
     }
 
-    pub(super) async fn admin(&self) -> Result<Client> {
+    pub(crate) async fn admin(&self) -> Result<Client> {
         self.cluster.admin(DATABASE).await
     }
 
     /// The operator's ledger is what the chain says, and what the books say; no event was posted twice.
-    pub(super) async fn ensure_right(&self) -> Result<()> {
+    pub(crate) async fn ensure_right(&self) -> Result<()> {
         let admin = self.admin().await?;
         for (address, account) in [(ALICE, "alice"), (BOB, "bob")] {
             let on_chain = balance(&self.anvil, address).await?.to_string();
@@ -74,7 +74,7 @@ impl Shop {
     }
 
     /// What is paid is confirmed one block later.
-    pub(super) async fn pay(&self, to: &str, wei: u128) -> Result<String> {
+    pub(crate) async fn pay(&self, to: &str, wei: u128) -> Result<String> {
         let paid = pay(&self.anvil, 1, to, wei).await?;
         self.anvil.mine(2).await?;
         Ok(paid)

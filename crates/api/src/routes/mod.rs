@@ -8,6 +8,7 @@ mod deposits;
 mod events;
 mod instance;
 mod metrics;
+mod state;
 
 use crate::dashboard::{self, Samples};
 use crate::guard::{Guard, guard};
@@ -53,6 +54,7 @@ fn described() -> (Router<Api>, OpenApi) {
         .routes(routes!(instance::page))
         .routes(routes!(instance::status))
         .routes(routes!(instance::reload))
+        .routes(routes!(state::export))
         .routes(routes!(metrics::metrics))
         .routes(routes!(chains::list))
         .routes(routes!(chains::show))

@@ -4,8 +4,9 @@
 use async_trait::async_trait;
 use confirmd_api::server::{self, ServerOptions};
 use confirmd_api::view::*;
-use confirmd_api::{Cursor, Operator, OperatorError, Page};
+use confirmd_api::{Cursor, DumpStream, Operator, OperatorError, Page};
 use confirmd_core::{ChainId, ChainName, ConsumerName, CursorName, EventId, Height, Position};
+use futures::StreamExt as _;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -171,6 +172,11 @@ impl Operator for Recorder {
         self.note("reload");
         Ok(Reloaded::default())
     }
+    async fn export(&self) -> Result<DumpStream, OperatorError> {
+        self.note("export");
+        Ok(futures::stream::iter(["{\"line\":1}\n", "{\"end\":1}\n"].map(|line| Ok(line.into()))).boxed())
+    }
+
     async fn resume(&self, chain: &ChainName, request: ResumeRequest) -> Result<ResumeView, OperatorError> {
         self.note((chain, request));
         Err(OperatorError::conflict("not halted"))

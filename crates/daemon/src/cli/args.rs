@@ -108,6 +108,28 @@ pub(crate) enum Command {
 /// `state`
 #[derive(Debug, Subcommand)]
 pub(crate) enum StateCommand {
+    /// Write everything the state holds, as it is at one moment, into a file for `state import`. An instance may run meanwhile, and go on:
+    /// then the file is an old copy from that moment on.
+    Export {
+        /// The file, which must not be there; `-` writes to stdout.
+        file: PathBuf,
+        /// Machine-readable output: what was written. Not with `-`.
+        #[command(flatten)]
+        json: JsonFlag,
+    },
+    /// Make the configured state from such a file, where there is none: all of it or nothing. For a state that is moved: the one it
+    /// was exported from must not run any more.
+    Import {
+        /// The file; `-` reads stdin.
+        file: PathBuf,
+        /// The file is an old copy: the state it is of went on and is lost. It takes a new epoch, so that consumers do not take what is
+        /// decided again for repetitions.
+        #[arg(long)]
+        restored: bool,
+        /// Machine-readable output: what was read.
+        #[command(flatten)]
+        json: JsonFlag,
+    },
     /// Read everything and say where it contradicts itself; ends with 1 if it does. In a folder, only while no instance runs on it.
     Verify {
         /// Also compare what was recorded of each chain with its node, block by block.

@@ -19,6 +19,8 @@ mod open;
 mod print;
 mod reload;
 mod state;
+mod state_export;
+mod state_import;
 mod status;
 mod table;
 mod watch;

@@ -1,7 +1,7 @@
 //! `confirmd state`
 
 use super::args::StateCommand;
-use super::print;
+use super::{open, print, state_export, state_import};
 use crate::config::{self, ConfigFile};
 use crate::verify::{self, Report};
 use anyhow::Context as _;
@@ -11,7 +11,17 @@ use std::path::Path;
 use std::process::ExitCode;
 
 pub(super) async fn run(file: &Path, command: StateCommand, registry: &Registry) -> anyhow::Result<ExitCode> {
-    let StateCommand::Verify { against_nodes, json } = command;
+    let (against_nodes, json) = match command {
+        StateCommand::Verify { against_nodes, json } => (against_nodes, json),
+        StateCommand::Export { file: to, json } => {
+            state_export::run(open::operator(file, registry).await?.as_ref(), &to, json.json).await?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        StateCommand::Import { file: from, restored, json } => {
+            state_import::run(file, &from, restored, json.json, registry).await?;
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
     let file = ConfigFile::read(file)?;
     let stores = crate::run::open_state(&file.state, OpenOptions::default()).await?.stores();
     let kept_since = SystemClock.now().minus(file.state.history.0);

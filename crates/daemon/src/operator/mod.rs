@@ -6,6 +6,7 @@ mod deliveries;
 mod deposits;
 mod events;
 mod explain;
+mod export;
 mod lives;
 mod status;
 mod watching;
@@ -20,10 +21,10 @@ use confirmd_api::view::{
     Reloaded, Replay, Requeue, ResumeRequest, ResumeView, SettledView, Status, TestResult, WatchAdded, WatchQuery, WatchRequest,
     Watched,
 };
-use confirmd_api::{Operator, OperatorError, Page};
+use confirmd_api::{DumpStream, Operator, OperatorError, Page};
 use confirmd_core::{
-    ChainName, Clock, ConsumerName, CursorName, EventId, History, Outbox, Sharing, Sink, StateStore, StoreError, Timestamp,
-    with_causes,
+    ChainName, Clock, ConsumerName, CursorName, EventId, History, Outbox, Sharing, Sink, Snapshots, StateStore, StoreError,
+    Timestamp, with_causes,
 };
 use confirmd_engine::{Resume, ResumeReport, WatchError, offline};
 use std::collections::BTreeMap;
@@ -31,7 +32,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-/// One store by its three contracts.
+/// One store by its contracts.
 #[derive(Debug, Clone)]
 pub(crate) struct Stores {
     /// Watcher state.
@@ -40,14 +41,16 @@ pub(crate) struct Stores {
     pub outbox: Arc<dyn Outbox>,
     /// The read model.
     pub history: Arc<dyn History>,
+    /// All of it at one moment.
+    pub snapshots: Arc<dyn Snapshots>,
     /// Where several instances decide on one state.
     pub sharing: Option<Arc<dyn Sharing>>,
 }
 
 impl Stores {
-    /// Of one value that keeps all three.
-    pub(crate) fn of<T: StateStore + Outbox + History + 'static>(store: Arc<T>) -> Self {
-        Self { state: store.clone(), outbox: store.clone(), history: store, sharing: None }
+    /// Of one value that keeps all of them.
+    pub(crate) fn of<T: StateStore + Outbox + History + Snapshots + 'static>(store: Arc<T>) -> Self {
+        Self { state: store.clone(), outbox: store.clone(), history: store.clone(), snapshots: store, sharing: None }
     }
 }
 
@@ -298,6 +301,10 @@ impl Operator for LocalOperator {
         let (answer, answered) = oneshot::channel();
         orders.send(answer).await.map_err(|_| ended())?;
         answered.await.map_err(|_| ended())?
+    }
+
+    async fn export(&self) -> Result<DumpStream, OperatorError> {
+        self.export_state().await
     }
 
     async fn resume(&self, chain: &ChainName, request: ResumeRequest) -> Result<ResumeView, OperatorError> {

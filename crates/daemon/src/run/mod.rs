@@ -17,7 +17,7 @@ mod tasks;
 
 pub(crate) use books::{feed, introduce};
 pub use embedded::{Embedded, EmbeddedOptions};
-pub(crate) use state::{OpenState, open as open_state, until_free_or_answering};
+pub(crate) use state::{OpenState, import as import_state, open as open_state, until_free_or_answering};
 
 use crate::cli::RunArgs;
 use crate::config::{Config, ConfigFile};

@@ -5,7 +5,7 @@ use crate::operator::Stores;
 use anyhow::{Context as _, bail};
 use confirmd_api::Client;
 use confirmd_api::client::Found;
-use confirmd_core::{StateStore, StoreError};
+use confirmd_core::{StateStore, StoreError, StoreImport};
 use confirmd_store_postgres::{PgOptions, PgStore};
 use confirmd_store_sled::{OpenOptions, SledStore};
 use std::path::Path;
@@ -37,7 +37,7 @@ pub(crate) enum OpenState {
 }
 
 impl OpenState {
-    /// Its three contracts.
+    /// Its contracts.
     pub(crate) fn stores(&self) -> Stores {
         match self {
             Self::Sled(store) => Stores::of(store.clone()),
@@ -87,6 +87,17 @@ pub(crate) async fn open(section: &StateSection, options: OpenOptions) -> anyhow
             Ok(OpenState::Postgres(Arc::new(store.context("the state can't be opened (state.url)")?)))
         }
     }
+}
+
+/// Begins to make the configured state from a dump, where there is none. `restored`: it takes a new epoch.
+pub(crate) async fn import(section: &StateSection, restored: bool) -> anyhow::Result<Box<dyn StoreImport>> {
+    Ok(match section.backend {
+        Backend::Sled => SledStore::import(&section.path, OpenOptions { restored, ..OpenOptions::default() }).await?,
+        Backend::Postgres => {
+            let (server, options) = SharedKeys::server(section)?;
+            PgStore::import(server, PgOptions { restored, ..options }).await?
+        }
+    })
 }
 
 /// Refuses a state that knows a configured chain's name as another network; warns of chains that are not configured.

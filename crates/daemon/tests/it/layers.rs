@@ -29,7 +29,10 @@ fn ours<'a>(dependencies: &BTreeSet<&'a str>, members: &BTreeMap<String, &Packag
     dependencies.iter().copied().filter(|name| members.values().any(|member| member.name.as_str() == *name)).collect()
 }
 
-const RUNTIMES: &[&str] = &["tokio", "hyper", "hyper-util", "hyper-rustls", "jsonrpsee", "axum", "sled", "governor"];
+const RUNTIMES: &[&str] =
+    &["tokio", "hyper", "hyper-util", "hyper-rustls", "jsonrpsee", "axum", "sled", "tokio-postgres", "governor"];
+/// Each keeps watcher state, outbox and history.
+const STORES: &[&str] = &["confirmd-store-sled", "confirmd-store-postgres"];
 
 #[test]
 fn core_knows_no_other_crate_of_ours_no_runtime_and_no_io() {
@@ -48,7 +51,7 @@ fn the_engine_knows_core_alone_no_database_and_no_http() {
     let members = members(&metadata);
     let engine = shipped(members["crates/engine"]);
     assert_eq!(ours(&engine, &members), BTreeSet::from(["confirmd-core"]));
-    for outside in RUNTIMES.iter().filter(|name| **name != "tokio").chain(&["http", "bitcoin", "alloy"]) {
+    for outside in RUNTIMES.iter().filter(|name| **name != "tokio").chain(&["http", "bitcoin", "alloy"]).chain(STORES) {
         assert!(!engine.contains(outside), "the engine depends on {outside}");
     }
 }
@@ -67,9 +70,36 @@ fn an_adapter_knows_core_and_the_way_to_a_node_or_server_only_never_another_adap
             "{folder} knows {ours:?}"
         );
         assert!(!known.contains("sled"), "{folder} touches a database");
+        // Only the operator's own database is an adapter's business.
+        let postgres = known.contains("confirmd-postgres") || known.contains("tokio-postgres");
+        assert!(!postgres || folder == "adapters/sink-postgres", "{folder} touches a database");
         seen += 1;
     }
     assert!(seen >= 5, "only {seen} adapters were found");
+}
+
+#[test]
+fn the_way_to_postgresql_knows_core_alone_and_only_its_store_and_its_sink_go_it() {
+    let metadata = metadata(&["--no-deps"]);
+    let members = members(&metadata);
+    assert_eq!(ours(&shipped(members["crates/postgres"]), &members), BTreeSet::from(["confirmd-core"]));
+    for (folder, package) in &members {
+        let known = shipped(package);
+        let speaks = ["crates/postgres", "crates/store-postgres", "adapters/sink-postgres", "tests", "benches"];
+        assert!(!known.contains("tokio-postgres") || speaks.contains(&folder.as_str()), "{folder} speaks to PostgreSQL");
+        // The daemon reads what leads to a server; it speaks to none.
+        let goes = known.contains("confirmd-postgres");
+        assert!(!goes || speaks.contains(&folder.as_str()) || folder == "crates/daemon", "{folder} knows the way to PostgreSQL");
+    }
+}
+
+#[test]
+fn a_store_knows_core_and_never_another_store_the_engine_or_an_adapter() {
+    let metadata = metadata(&["--no-deps"]);
+    let members = members(&metadata);
+    assert_eq!(ours(&shipped(members["crates/store-sled"]), &members), BTreeSet::from(["confirmd-core"]));
+    let of_postgres = ours(&shipped(members["crates/store-postgres"]), &members);
+    assert_eq!(of_postgres, BTreeSet::from(["confirmd-core", "confirmd-postgres"]));
 }
 
 #[test]
@@ -81,7 +111,7 @@ fn only_a_store_touches_the_database_and_only_builtin_and_the_daemon_know_the_ad
         if !folder.starts_with("crates/store-") && folder != "benches" {
             assert!(!known.contains("sled"), "{folder} depends on sled");
         }
-        let store = known.contains("confirmd-store-sled");
+        let store = STORES.iter().any(|store| known.contains(store));
         assert!(!store || ["crates/daemon", "tests", "benches"].contains(&folder.as_str()), "{folder} knows a store");
         let adapter = known.iter().any(|name| name.starts_with("confirmd-chain-") || name.starts_with("confirmd-sink-"));
         assert!(!adapter || ["adapters/builtin", "tests", "benches"].contains(&folder.as_str()), "{folder} knows an adapter");
