@@ -113,3 +113,30 @@ impl BeforeImages {
         Ok((found.into_iter().collect(), last.map(|last| Key::behind(&last))))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::keys;
+    use crate::tests::support::{World, block};
+    use confirmd_core::{BlockHash, Height};
+
+    #[tokio::test]
+    async fn beyond_its_bound_what_was_set_aside_is_given_up_with_what_to_do() {
+        let world = World::new().await;
+        let reader = world.store.reader();
+        let mut rows = Rows::default();
+        (0..20).for_each(|height| rows.put(keys::trail(9, Height(height)), &block(height).hash).unwrap());
+        let (all, few) = (BeforeImages::default(), BeforeImages::bounded(1_000));
+        for images in [&all, &few] {
+            images.keep(&rows, &reader).unwrap();
+        }
+        let prefix = keys::of_chain(crate::record::Kind::Trail, 9);
+        assert!(all.page(&reader, &prefix, &prefix.end(), 5).unwrap().0.is_empty());
+        assert_eq!(all.get::<BlockHash>(&reader, &keys::trail(9, Height(3))).unwrap(), None);
+        let error = few.page(&reader, &prefix, &prefix.end(), 5).unwrap_err();
+        assert!(matches!(&error, StoreError::Invalid(text) if text.contains("stop the instance first")), "{error}");
+        assert!(few.images.lock().unwrap().rows.is_empty(), "what was given up still takes memory");
+    }
+}
