@@ -14,6 +14,7 @@ mod evm_halts;
 mod evm_reorgs;
 mod evm_restarts;
 mod evm_world;
+mod history;
 mod instance;
 mod mweb;
 mod ops_bad_config;
@@ -52,6 +53,7 @@ fn main() -> std::process::ExitCode {
     trials.extend(evm_reorgs::trials());
     trials.extend(evm_restarts::trials());
     trials.extend(ops_bad_config::trials());
+    trials.extend(history::trials());
     trials.extend(ops_state::trials());
     trials.extend(ops_verify::trials());
     trials.extend(ops_commands::trials());

@@ -178,7 +178,7 @@ async fn imported() -> Result<()> {
     let [one, two, three, four] = addresses.as_slice() else { unreachable!("four were made") };
     let write = |name: &str, text: String| std::fs::write(folder.join(name), text);
     write("bad.csv", format!("chain,address,reference,from_height\ncoins,{one},a,\ncoins,{two}x,b,\n"))?;
-    write("rescan.csv", format!("coins,{one},a,5\n"))?;
+    write("height.csv", format!("coins,{one},a,low\n"))?;
     write("list.csv", format!("chain,address,reference,from_height\ncoins,{one},\"a, b\",\ncoins,{two},,\n"))?;
     write(
         "list.jsonl",
@@ -186,7 +186,7 @@ async fn imported() -> Result<()> {
             "{{\"chain\":\"coins\",\"address\":\"{three}\",\"reference\":\"c\"}}\n{{\"chain\":\"coins\",\"address\":\"{four}\"}}\n"
         ),
     )?;
-    for (file, said) in [("bad.csv", "line 3"), ("rescan.csv", "from_height = 5"), ("none.csv", "none.csv")] {
+    for (file, said) in [("bad.csv", "line 3"), ("height.csv", "from_height \"low\""), ("none.csv", "none.csv")] {
         let (code, _, stderr) = stage.service.attempt(&["watch", "import", file]).await?;
         ensure!(code == Some(1) && stderr.contains(said) && stderr.contains(file), "{stderr}");
     }

@@ -3,10 +3,10 @@
 use crate::instance::InstanceAddress;
 use crate::problem::Problem;
 use crate::view::{
-    ChainDetail, ConsumerView, Counted, CursorView, DeadGroup, DeadQuery, DeliveryDetail, DeliveryQuery, DeliveryView,
-    DepositLife, DepositQuery, DepositView, Done, EventsPage, EventsQuery, ExplainQuery, Explanation, Pause, PutCursor, Reloaded,
-    Replay, Requeue, ResumeRequest, ResumeView, Skip, Status, TestResult, WatchAdd, WatchAdded, WatchQuery, WatchRemove,
-    WatchRequest, Watched,
+    ChainDetail, ConsumerView, Counted, Coverage, CoverageQuery, CursorView, DeadGroup, DeadQuery, DeliveryDetail, DeliveryQuery,
+    DeliveryView, DepositLife, DepositQuery, DepositView, Done, EventsPage, EventsQuery, ExplainQuery, Explanation, Pause,
+    PutCursor, Reloaded, Replay, Requeue, RescanOrder, RescanRequest, RescanView, ResumeRequest, ResumeView, Skip, Status,
+    TestResult, WatchAdd, WatchAdded, WatchQuery, WatchRemove, WatchRequest, Watched,
 };
 use crate::{DumpStream, Operator, OperatorError, Page, guard, merge};
 use async_trait::async_trait;
@@ -230,6 +230,22 @@ impl Operator for Client {
 
     async fn watched(&self, query: &WatchQuery) -> Result<Page<Watched>, OperatorError> {
         self.get("/v1/addresses", query).await
+    }
+
+    async fn rescans(&self, chain: &ChainName) -> Result<Vec<RescanView>, OperatorError> {
+        self.get(&format!("/v1/chains/{chain}/rescans"), &()).await
+    }
+
+    async fn rescan(&self, chain: &ChainName, request: RescanRequest) -> Result<RescanView, OperatorError> {
+        self.send(Method::POST, &format!("/v1/chains/{chain}/rescans"), &request).await
+    }
+
+    async fn order_rescan(&self, chain: &ChainName, id: u64, order: RescanOrder) -> Result<RescanView, OperatorError> {
+        self.send(Method::POST, &format!("/v1/chains/{chain}/rescans/{id}/{}", order.as_str()), &Done {}).await
+    }
+
+    async fn coverage(&self, chain: &ChainName, query: &CoverageQuery) -> Result<Coverage, OperatorError> {
+        self.get(&format!("/v1/chains/{chain}/coverage"), query).await
     }
 
     async fn watch_add(&self, entries: Vec<WatchRequest>) -> Result<Vec<WatchAdded>, OperatorError> {

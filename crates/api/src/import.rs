@@ -1,7 +1,7 @@
 //! Lists of addresses: JSON Lines or CSV with chain, address, reference, from_height.
 
 use crate::view::WatchRequest;
-use confirmd_core::ChainName;
+use confirmd_core::{ChainName, Height};
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -27,11 +27,6 @@ struct Line {
 impl Line {
     fn check(self, line: u64) -> Result<WatchRequest, ImportError> {
         let wrong = |problem: String| ImportError { line, problem };
-        if let Some(height) = self.from_height {
-            return Err(wrong(format!(
-                "from_height = {height} asks for a rescan of history, which this version can't do; leave it empty to watch from the next block on"
-            )));
-        }
         let chain = ChainName::new(&self.chain).map_err(|error| wrong(error.to_string()))?;
         if self.address.is_empty() {
             return Err(wrong("the address is empty".to_owned()));
@@ -40,7 +35,7 @@ impl Line {
             chain,
             address: self.address,
             reference: self.reference.filter(|r| !r.is_empty()),
-            from_height: None,
+            from_height: self.from_height.map(Height),
             line: Some(line),
         })
     }
@@ -260,7 +255,6 @@ mod tests {
     fn a_bad_line_is_named_with_its_problem() {
         for (text, line, part) in [
             ("btc,a\nbtc", 2, "columns"),
-            ("btc,a,r,5", 1, "rescan"),
             ("btc,a,r,x", 1, "whole number"),
             ("BTC,a", 1, "a chain name"),
             ("btc,\"a", 1, "not closed"),
@@ -268,7 +262,7 @@ mod tests {
             ("btc,a,r,,", 1, "columns"),
             ("chain,reference,address", 1, "in this order"),
             ("{\"chain\":\"btc\",\"address\":\"a\",\"adress\":1}", 1, "adress"),
-            ("{\"chain\":\"btc\",\"address\":\"a\",\"from_height\":7}", 1, "rescan"),
+            ("{\"chain\":\"btc\",\"address\":\"a\",\"from_height\":-7}", 1, "invalid value"),
         ] {
             let error = read(text).unwrap_err();
             assert_eq!(error.line, line, "{text}");

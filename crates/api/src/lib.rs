@@ -36,6 +36,7 @@ pub fn merge(all: &mut Vec<view::WatchAdded>, new: view::WatchAdded) {
         Some(one) => {
             one.count = one.count.saturating_add(new.count);
             one.from_height = one.from_height.max(new.from_height);
+            one.rescan = new.rescan.or(one.rescan);
             one.relabelled.extend(new.relabelled);
         }
         None => all.push(new),

@@ -23,6 +23,7 @@ use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Response, ResponseBui
         (name = "chains", description = "Configured networks"),
         (name = "addresses", description = "Watched addresses"),
         (name = "deposits", description = "What was paid, and what became of it"),
+        (name = "rescans", description = "Past blocks, read again for what was added later"),
         (name = "events", description = "Decisions, to be pulled"),
         (name = "deliveries", description = "Events on their way to consumers"),
         (name = "consumers", description = "Configured sinks and their records"),

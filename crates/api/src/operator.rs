@@ -1,9 +1,10 @@
 //! What an operator can ask and order.
 
 use crate::view::{
-    ChainDetail, ConsumerView, Counted, CursorView, DeadGroup, DeadQuery, DeliveryDetail, DeliveryQuery, DeliveryView,
-    DepositLife, DepositQuery, DepositView, EventsPage, EventsQuery, ExplainQuery, Explanation, PutCursor, Reloaded, Replay,
-    Requeue, ResumeRequest, ResumeView, Status, TestResult, WatchAdded, WatchQuery, WatchRequest, Watched,
+    ChainDetail, ConsumerView, Counted, Coverage, CoverageQuery, CursorView, DeadGroup, DeadQuery, DeliveryDetail, DeliveryQuery,
+    DeliveryView, DepositLife, DepositQuery, DepositView, EventsPage, EventsQuery, ExplainQuery, Explanation, PutCursor,
+    Reloaded, Replay, Requeue, RescanOrder, RescanRequest, RescanView, ResumeRequest, ResumeView, Status, TestResult, WatchAdded,
+    WatchQuery, WatchRequest, Watched,
 };
 use crate::{OperatorError, Page};
 use async_trait::async_trait;
@@ -35,6 +36,18 @@ pub trait Operator: std::fmt::Debug + Send + Sync {
 
     /// Takes no new deposits to these addresses; what is held for them still ends. Counts those that were watched.
     async fn watch_remove(&self, chain: &ChainName, addresses: Vec<String>) -> Result<Counted, OperatorError>;
+
+    /// A chain's rescans: open ones, then those that have ended, newest first.
+    async fn rescans(&self, chain: &ChainName) -> Result<Vec<RescanView>, OperatorError>;
+
+    /// Reads past blocks again for what is watched already.
+    async fn rescan(&self, chain: &ChainName, request: RescanRequest) -> Result<RescanView, OperatorError>;
+
+    /// Pauses, resumes or cancels a rescan. `Conflict` if it has ended, or is not known.
+    async fn order_rescan(&self, chain: &ChainName, id: u64, order: RescanOrder) -> Result<RescanView, OperatorError>;
+
+    /// Which heights were read for an address.
+    async fn coverage(&self, chain: &ChainName, query: &CoverageQuery) -> Result<Coverage, OperatorError>;
 
     /// Deposits, newest first.
     async fn deposits(&self, query: &DepositQuery) -> Result<Page<DepositView>, OperatorError>;

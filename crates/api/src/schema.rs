@@ -5,6 +5,26 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
+/// An operator's name for a chain.
+#[derive(ToSchema, Serialize)]
+#[schema(as = ChainName, pattern = "^[a-z0-9][-_a-z0-9]{0,63}$")]
+pub(crate) struct ChainNameSchema(String);
+
+/// A consumer's name.
+#[derive(ToSchema, Serialize)]
+#[schema(as = ConsumerName, pattern = "^[a-z0-9][-_a-z0-9]{0,63}$")]
+pub(crate) struct ConsumerNameSchema(String);
+
+/// A reader's name for its place.
+#[derive(ToSchema, Serialize)]
+#[schema(as = CursorName, pattern = "^[a-z0-9][-_a-z0-9]{0,63}$")]
+pub(crate) struct CursorNameSchema(String);
+
+/// An event's id.
+#[derive(ToSchema, Serialize)]
+#[schema(as = EventId, pattern = "^evt_[0-9a-f]{32}$")]
+pub(crate) struct EventIdSchema(String);
+
 /// A block by height and hash.
 #[derive(ToSchema, Serialize)]
 #[schema(as = BlockRef)]
@@ -167,4 +187,34 @@ pub(crate) struct EventBlockSchema {
     hash: String,
     /// Its time, where the chain has one.
     time: Option<String>,
+}
+
+/// For whom a rescan reads.
+#[derive(ToSchema, Serialize)]
+#[schema(as = RescanScope)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum RescanScopeSchema {
+    /// The addresses that were added with a height.
+    Asked,
+    /// Every watched address, in every listed asset.
+    Everything,
+    /// Every watched address, in one asset.
+    Asset,
+}
+
+/// Where a rescan is in its life.
+#[derive(ToSchema, Serialize)]
+#[schema(as = RescanState)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum RescanStateSchema {
+    /// It is read, or waits for its turn.
+    Running,
+    /// An operator stopped it for a while.
+    Paused,
+    /// The node can't give what it needs.
+    Failed,
+    /// An operator gave it up.
+    Cancelled,
+    /// Everything was read.
+    Done,
 }

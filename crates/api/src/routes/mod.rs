@@ -8,6 +8,7 @@ mod deposits;
 mod events;
 mod instance;
 mod metrics;
+mod rescans;
 mod state;
 
 use crate::dashboard::{self, Samples};
@@ -60,6 +61,11 @@ fn described() -> (Router<Api>, OpenApi) {
         .routes(routes!(chains::show))
         .routes(routes!(chains::preview))
         .routes(routes!(chains::resume))
+        .routes(routes!(rescans::list, rescans::start))
+        .routes(routes!(rescans::pause))
+        .routes(routes!(rescans::resume))
+        .routes(routes!(rescans::cancel))
+        .routes(routes!(rescans::coverage))
         .routes(routes!(deposits::list))
         .routes(routes!(deposits::show))
         .routes(routes!(deposits::explain))

@@ -6,6 +6,7 @@ mod consumer;
 mod delivery;
 mod deposit;
 mod event;
+mod rescan;
 mod status;
 mod watch;
 
@@ -19,5 +20,6 @@ pub use delivery::{
 };
 pub use deposit::{DepositLife, DepositQuery, DepositView, ExplainQuery, Explanation, LifeStepView, RuleView};
 pub use event::{CursorStart, CursorView, EventsPage, EventsQuery, PutCursor};
+pub use rescan::{Coverage, CoverageQuery, Covered, Gap, RescanOrder, RescanRequest, RescanView};
 pub use status::{ConfigurationView, Done, Health, PartChange, Readiness, RefusedView, Reloaded, ReloadedPart, Status};
 pub use watch::{Relabelled, WatchAdd, WatchAdded, WatchQuery, WatchRemove, WatchRequest, Watched};

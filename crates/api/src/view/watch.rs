@@ -56,7 +56,7 @@ pub struct WatchRequest {
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     pub reference: Option<Arc<str>>,
-    /// Covered from this height on. Refused: this version can't read history again.
+    /// Its history is read from this height on, by a rescan that goes on behind the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>)]
     pub from_height: Option<Height>,
@@ -81,9 +81,12 @@ pub struct WatchAdded {
     pub chain: ChainName,
     /// So many addresses.
     pub count: u64,
-    /// The first height from which all of them are covered.
+    /// The first height from which the live watch covers all of them.
     #[schema(value_type = u64)]
     pub from_height: Height,
+    /// The rescan that reads the history of those that ask for it and lack it; the last one, of a long list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rescan: Option<u64>,
     /// Addresses that had another reference before; said for requests of at most 100 addresses.
     #[serde(default)]
     pub relabelled: Vec<Relabelled>,

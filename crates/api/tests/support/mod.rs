@@ -119,7 +119,7 @@ impl Operator for Recorder {
         let count = u64::try_from(entries.len()).unwrap();
         Ok(entries
             .first()
-            .map(|e| WatchAdded { chain: e.chain.clone(), count, from_height: Height(9), relabelled: vec![] })
+            .map(|e| WatchAdded { chain: e.chain.clone(), count, from_height: Height(9), rescan: None, relabelled: vec![] })
             .into_iter()
             .collect())
     }
@@ -175,6 +175,23 @@ impl Operator for Recorder {
     async fn export(&self) -> Result<DumpStream, OperatorError> {
         self.note("export");
         Ok(futures::stream::iter(["{\"line\":1}\n", "{\"end\":1}\n"].map(|line| Ok(line.into()))).boxed())
+    }
+
+    async fn rescans(&self, chain: &ChainName) -> Result<Vec<RescanView>, OperatorError> {
+        self.note(chain);
+        Ok(vec![])
+    }
+    async fn rescan(&self, chain: &ChainName, request: RescanRequest) -> Result<RescanView, OperatorError> {
+        self.note((chain, request));
+        Err(OperatorError::conflict("nothing to read"))
+    }
+    async fn order_rescan(&self, chain: &ChainName, id: u64, order: RescanOrder) -> Result<RescanView, OperatorError> {
+        self.note((chain, id, order));
+        Err(OperatorError::conflict("no such rescan"))
+    }
+    async fn coverage(&self, chain: &ChainName, query: &CoverageQuery) -> Result<Coverage, OperatorError> {
+        self.note((chain, query));
+        Ok(Coverage::default())
     }
 
     async fn resume(&self, chain: &ChainName, request: ResumeRequest) -> Result<ResumeView, OperatorError> {

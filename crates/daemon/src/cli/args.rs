@@ -39,7 +39,10 @@ pub(crate) enum Command {
     State(StateCommand),
     /// Watched addresses.
     #[command(subcommand)]
-    Watch(WatchCommand),
+    Watch(super::watch::WatchCommand),
+    /// Past blocks, read again for addresses and assets that were added later.
+    #[command(subcommand, alias = "history")]
+    Rescan(super::rescan::RescanCommand),
     /// How every chain and consumer stands.
     Status(JsonFlag),
     /// List deposits, newest first.
@@ -225,60 +228,6 @@ pub(crate) struct RunArgs {
     /// No progress bars, also on a terminal.
     #[arg(long)]
     pub no_progress: bool,
-}
-
-/// `watch`
-#[derive(Debug, Subcommand)]
-pub(crate) enum WatchCommand {
-    /// Watch an address from the next block on.
-    Add {
-        /// The chain's name in the configuration.
-        chain: ChainName,
-        /// The address.
-        address: String,
-        /// Your own label; stands in every event of the address.
-        #[arg(long)]
-        reference: Option<String>,
-        /// Machine-readable output.
-        #[command(flatten)]
-        json: JsonFlag,
-    },
-    /// Take no new deposits to addresses; what is held for them still ends.
-    Remove {
-        /// The chain's name in the configuration.
-        chain: ChainName,
-        /// The addresses.
-        #[arg(required = true)]
-        addresses: Vec<String>,
-    },
-    /// List watched addresses.
-    List {
-        /// Only of this chain.
-        #[arg(long)]
-        chain: Option<ChainName>,
-        /// Only this address.
-        #[arg(long)]
-        address: Option<String>,
-        /// Only with this label.
-        #[arg(long)]
-        reference: Option<String>,
-        /// Paging and output.
-        #[command(flatten)]
-        list: ListArgs,
-    },
-    /// Watch the addresses of a file of any length (JSON Lines or CSV: chain, address, reference). It is looked through first, so
-    /// that a line that can't be read stops it before anything is added, and then added in parts: what was added before an
-    /// error stays, and importing the file again is harmless.
-    Import {
-        /// The file; `-` reads stdin, which is not looked through first.
-        file: PathBuf,
-        /// Begin at this line: one that was broken off says where it stands.
-        #[arg(long, default_value_t = 1)]
-        from_line: u64,
-        /// Machine-readable output.
-        #[command(flatten)]
-        json: JsonFlag,
-    },
 }
 
 /// How much of a list, and in which form.

@@ -5,6 +5,7 @@ use anyhow::Context as _;
 use confirmd_api::import::LineReader;
 use confirmd_api::view::{WatchAdded, WatchRequest};
 use confirmd_api::{Operator, merge};
+use confirmd_core::Height;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -16,7 +17,12 @@ const PART: usize = 100_000;
 const TOLD_EVERY: Duration = Duration::from_secs(2);
 
 /// Adds the file's addresses from a line on.
-pub(super) async fn run(operator: &dyn Operator, file: &Path, from_line: u64) -> anyhow::Result<Vec<WatchAdded>> {
+pub(super) async fn run(
+    operator: &dyn Operator,
+    file: &Path,
+    from_line: u64,
+    from_height: Option<Height>,
+) -> anyhow::Result<Vec<WatchAdded>> {
     let of_stdin = file == Path::new("-");
     if !of_stdin {
         let nothing = || format!("nothing of {} is imported", file.display());
@@ -32,6 +38,7 @@ pub(super) async fn run(operator: &dyn Operator, file: &Path, from_line: u64) ->
     };
     while let Some(mut part) = list.next(PART).with_context(|| partly(line_done))? {
         let last = part.last().and_then(|entry| entry.line);
+        part.iter_mut().for_each(|entry| entry.from_height = entry.from_height.or(from_height));
         part.retain(|entry| entry.line.is_none_or(|line| line >= from_line));
         let size = u64::try_from(part.len()).unwrap_or(u64::MAX);
         if size > 0 {

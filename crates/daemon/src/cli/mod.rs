@@ -18,6 +18,7 @@ mod manual;
 mod open;
 mod print;
 mod reload;
+mod rescan;
 mod state;
 mod state_export;
 mod state_import;
@@ -59,6 +60,7 @@ async fn dispatch(cli: Cli, registry: &Registry) -> anyhow::Result<ExitCode> {
         #[cfg(feature = "demo")]
         Command::Demo(args) => return crate::demo::run(args).await,
         Command::Watch(command) => watch::run(open::operator(&file, registry).await?.as_ref(), command).await?,
+        Command::Rescan(command) => rescan::run(open::operator(&file, registry).await?.as_ref(), command).await?,
         Command::State(command) => return state::run(&file, command, registry).await,
         Command::Reload(args) => reload::run(open::operator(&file, registry).await?.as_ref(), args.json).await?,
         Command::Status(args) => status::run(open::operator(&file, registry).await?.as_ref(), args.json).await?,

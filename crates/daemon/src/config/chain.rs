@@ -14,12 +14,25 @@ use std::time::Duration;
 use toml::Value;
 
 /// Taken out before the adapter sees its table.
-const COMMON: &[&str] =
-    &["kind", "confirmations", "reorg_depth", "start", "poll_interval", "fork_grace", "behind_alarm", "span_max", "watch"];
+const COMMON: &[&str] = &[
+    "kind",
+    "confirmations",
+    "reorg_depth",
+    "start",
+    "poll_interval",
+    "fork_grace",
+    "behind_alarm",
+    "span_max",
+    "rescan_share",
+    "watch",
+];
 /// A node that switched to a shorter fork usually catches up within a few blocks.
 const FORK_GRACE: Duration = Duration::from_secs(300);
 /// Some blocks of a slow chain, many of a fast one.
 const BEHIND_ALARM: Duration = Duration::from_secs(900);
+
+/// History is read at most so much of the time, in percent; the rest is the live watch's alone.
+const RESCAN_SHARE: u32 = 50;
 
 /// A configured chain.
 #[derive(Debug)]
@@ -34,6 +47,8 @@ pub struct ChainConfig {
     pub meter: SourceMeter,
     /// `watch`, in order.
     pub watch: Vec<ConfiguredAddress>,
+    /// Percent of the time that may be spent reading history.
+    pub rescan_share: u32,
 }
 
 /// An address in the configuration.
@@ -58,6 +73,7 @@ struct Common {
     fork_grace: Option<HumanDuration>,
     behind_alarm: Option<HumanDuration>,
     span_max: Option<Value>,
+    rescan_share: Option<Value>,
     #[serde(default)]
     watch: Vec<Watch>,
 }
@@ -79,6 +95,7 @@ impl ChainConfig {
         let kind = registry.chain(kind)?;
         let (default_requirement, requirements) = confirmations::read(common.confirmations)?;
         let meter = SourceMeter::default();
+        let rescan_share = common.rescan_share.as_ref().map_or(Ok(RESCAN_SHARE), share)?;
         let context = ChainContext {
             name: name.clone(),
             reorg_depth: reorg_depth(common.reorg_depth, default_requirement, &requirements)?,
@@ -95,7 +112,7 @@ impl ChainConfig {
         let source = (kind.build)(context, table).map_err(with_common_keys)?;
         check_symbols(&symbols, source.as_ref())?;
         let watch = addresses(common.watch, source.as_ref())?;
-        Ok(Self { name, kind: kind.name, source, meter, watch })
+        Ok(Self { name, kind: kind.name, source, meter, watch, rescan_share })
     }
 
     /// Its place in the configuration.
@@ -129,6 +146,11 @@ fn with_common_keys(mut error: ConfigError) -> ConfigError {
 fn positive(value: &Value, key: &str) -> Result<NonZeroU64, ConfigError> {
     let wrong = || ConfigError::new(key, format!("{} is not a whole number of at least 1", shown(value)));
     value.as_integer().and_then(|number| u64::try_from(number).ok()).and_then(NonZeroU64::new).ok_or_else(wrong)
+}
+
+fn share(value: &Value) -> Result<u32, ConfigError> {
+    let wrong = || ConfigError::new("rescan_share", format!("{} is not a whole number of percent from 1 to 100", shown(value)));
+    value.as_integer().and_then(|number| u32::try_from(number).ok()).filter(|number| (1..=100).contains(number)).ok_or_else(wrong)
 }
 
 fn span(span: Option<HumanDuration>, key: &str) -> Result<Option<Duration>, ConfigError> {

@@ -137,7 +137,12 @@ fn of_address(address: &Address, height: Option<Height>, state: &ChainState, tol
         None => format!("{address} is not watched: payments to it are not taken"),
         Some(entry) if entry.state == WatchState::Removed => format!("{address} was removed: no new payment to it is taken"),
         Some(entry) if height.is_some_and(|height| height < entry.from) => {
-            format!("{address} is watched from height {} on: what was paid before is not taken", entry.from)
+            let read = height.and_then(|height| super::rescans::in_words(&entry, height, state));
+            let missed = format!(
+                "{address} is watched from height {} on: what was paid before was not read; `confirmd watch add` with --from-height reads it",
+                entry.from
+            );
+            read.unwrap_or(missed)
         }
         Some(entry) => format!("{address} is watched from height {} on", entry.from),
     });
@@ -151,7 +156,9 @@ fn unrecorded(transfer: &Transfer, state: &ChainState) -> String {
     let read = state.trail.tip().is_some_and(|tip| transfer.block.height <= tip.height);
     match state.watch.get(payment.address.bytes()) {
         None => format!("{what}; that address is not watched"),
-        Some(entry) if transfer.block.height < entry.from => {
+        Some(entry)
+            if transfer.block.height < entry.from && super::rescans::in_words(&entry, transfer.block.height, state).is_none() =>
+        {
             format!("{what}; that address is watched from height {} on", entry.from)
         }
         _ if !read => format!("{what}; that block is not read yet"),

@@ -8,6 +8,7 @@ mod events;
 mod explain;
 mod export;
 mod lives;
+mod rescans;
 mod status;
 mod watching;
 
@@ -16,10 +17,10 @@ pub(crate) use chains::{ChainSlot, Chains};
 use crate::stop::Stop;
 use async_trait::async_trait;
 use confirmd_api::view::{
-    ChainDetail, ConfigurationView, ConsumerView, Counted, CursorView, DeadGroup, DeadQuery, DeliveryDetail, DeliveryQuery,
-    DeliveryView, DepositLife, DepositQuery, DepositView, EventsPage, EventsQuery, ExplainQuery, Explanation, PutCursor,
-    Reloaded, Replay, Requeue, ResumeRequest, ResumeView, SettledView, Status, TestResult, WatchAdded, WatchQuery, WatchRequest,
-    Watched,
+    ChainDetail, ConfigurationView, ConsumerView, Counted, Coverage, CoverageQuery, CursorView, DeadGroup, DeadQuery,
+    DeliveryDetail, DeliveryQuery, DeliveryView, DepositLife, DepositQuery, DepositView, EventsPage, EventsQuery, ExplainQuery,
+    Explanation, PutCursor, Reloaded, Replay, Requeue, RescanOrder, RescanRequest, RescanView, ResumeRequest, ResumeView,
+    SettledView, Status, TestResult, WatchAdded, WatchQuery, WatchRequest, Watched,
 };
 use confirmd_api::{DumpStream, Operator, OperatorError, Page};
 use confirmd_core::{
@@ -234,6 +235,22 @@ impl Operator for LocalOperator {
 
     async fn watch_add(&self, entries: Vec<WatchRequest>) -> Result<Vec<WatchAdded>, OperatorError> {
         self.add_watched(entries).await
+    }
+
+    async fn rescans(&self, chain: &ChainName) -> Result<Vec<RescanView>, OperatorError> {
+        self.list_rescans(chain).await
+    }
+
+    async fn rescan(&self, chain: &ChainName, request: RescanRequest) -> Result<RescanView, OperatorError> {
+        self.start_rescan(chain, request).await
+    }
+
+    async fn order_rescan(&self, chain: &ChainName, id: u64, order: RescanOrder) -> Result<RescanView, OperatorError> {
+        self.tell_rescan(chain, id, order).await
+    }
+
+    async fn coverage(&self, chain: &ChainName, query: &CoverageQuery) -> Result<Coverage, OperatorError> {
+        self.coverage_of(chain, query).await
     }
 
     async fn watch_remove(&self, chain: &ChainName, addresses: Vec<String>) -> Result<Counted, OperatorError> {

@@ -20,6 +20,9 @@ const NEAR: usize = 4;
 /// Addresses of a request of which changed labels are said.
 const RELABELLED_MAX: usize = 100;
 
+/// Addresses with the height each is to be read again from, where one was asked for.
+type Additions = Vec<(NewWatch, Option<Height>)>;
+
 /// Where a page of addresses ended: the chain, and the last address' bytes in it.
 type Place = (ChainName, Vec<u8>);
 
@@ -114,7 +117,7 @@ impl LocalOperator {
         Ok(Page { items, next: None })
     }
 
-    async fn entry_of(&self, slot: &ChainSlot, address: &Address) -> Result<Option<WatchEntry>, OperatorError> {
+    pub(super) async fn entry_of(&self, slot: &ChainSlot, address: &Address) -> Result<Option<WatchEntry>, OperatorError> {
         // Everything below it in the order of bytes, as near as bytes allow.
         let mut below = address.bytes().to_vec();
         if let Some(last) = below.pop()
@@ -128,22 +131,17 @@ impl LocalOperator {
     }
 
     pub(super) async fn add_watched(&self, entries: Vec<WatchRequest>) -> Result<Vec<WatchAdded>, OperatorError> {
-        let mut by_chain: BTreeMap<ChainName, (Arc<ChainSlot>, Vec<NewWatch>)> = BTreeMap::new();
+        let mut by_chain: BTreeMap<ChainName, (Arc<ChainSlot>, Additions)> = BTreeMap::new();
         for entry in entries {
             let place = entry.line.map_or_else(String::new, |line| format!("line {line}: "));
             let refused = |mut error: OperatorError| {
                 error.text = format!("{place}{}", error.text);
                 error
             };
-            if let Some(height) = entry.from_height {
-                return Err(refused(OperatorError::invalid(format!(
-                    "from_height = {height} asks for a rescan of history, which this version can't do; leave it out to watch from the next block on"
-                ))));
-            }
             let slot = self.chains.get(&entry.chain).map_err(refused)?;
             let address = parse(&slot, &entry.address).map_err(refused)?;
             let (_, list) = by_chain.entry(entry.chain).or_insert_with(|| (slot.clone(), Vec::new()));
-            list.push(NewWatch { address, reference: entry.reference, origin: WatchOrigin::Command });
+            list.push((NewWatch { address, reference: entry.reference, origin: WatchOrigin::Command }, entry.from_height));
         }
         for (slot, _) in by_chain.values() {
             self.has_first_block(slot).await?;
@@ -152,29 +150,31 @@ impl LocalOperator {
         for (chain, (slot, list)) in by_chain {
             let count = u64::try_from(list.len()).unwrap_or(u64::MAX);
             let relabelled = self.relabelled(&slot, &list).await?;
-            let mut from_height = Height::default();
+            let (mut from_height, mut rescan) = (Height::default(), None);
             let answers = match slot.running(self.running())? {
                 // All of them wait for the watcher at once: it lets what it reads go one time for all.
-                Some(handle) => join_all(list.chunks(COMMIT_MAX).map(|part| handle.add(part.to_vec()))).await,
+                Some(handle) => join_all(list.chunks(COMMIT_MAX).map(|part| handle.add_since(part.to_vec()))).await,
                 // Each of these loads the chain: better once.
-                None => vec![offline::add(self.stores.state.as_ref(), slot.id(), &list).await],
+                None => vec![offline::add_since(self.stores.state.as_ref(), slot.id(), &list, self.clock.now()).await],
             };
-            for from in answers {
-                from_height = from_height.max(self.watch(from)?);
+            for added in answers {
+                let added = self.watch(added)?;
+                from_height = from_height.max(added.from);
+                rescan = added.rescan.map(|id| id.0).or(rescan);
             }
             tracing::info!(chain = %chain, count, height = from_height.0, "addresses added");
-            added.push(WatchAdded { chain, count, from_height, relabelled });
+            added.push(WatchAdded { chain, count, from_height, rescan, relabelled });
         }
         Ok(added)
     }
 
     /// Which of a few addresses have another label now.
-    async fn relabelled(&self, slot: &ChainSlot, list: &[NewWatch]) -> Result<Vec<Relabelled>, OperatorError> {
+    async fn relabelled(&self, slot: &ChainSlot, list: &[(NewWatch, Option<Height>)]) -> Result<Vec<Relabelled>, OperatorError> {
         let mut changed = Vec::new();
         if list.len() > RELABELLED_MAX {
             return Ok(changed);
         }
-        for new in list {
+        for (new, _) in list {
             let old = self.entry_of(slot, &new.address).await?;
             if let Some(old) = old.filter(|old| old.state == WatchState::Watching && old.reference != new.reference) {
                 let address = old.address.as_str().to_owned();

@@ -15,26 +15,27 @@ const AGAIN_AFTER: Duration = Duration::from_secs(5);
 
 /// Starts the watcher of a slot that was made of this configuration.
 pub(super) fn spawn(slot: &Arc<ChainSlot>, chain: &ChainConfig, operator: &Arc<LocalOperator>, tasks: &Tasks) -> Part {
-    let (slot, config_watch) = (slot.clone(), config_watch(chain));
+    let (slot, config_watch, rescan_share) = (slot.clone(), config_watch(chain), chain.rescan_share);
     let (store, clock, wake) = (operator.stores.state.clone(), operator.clock.clone(), operator.wake.clone());
     let sharing = operator.stores.sharing.clone();
-    let supervised = |stop| Supervised { slot: slot.clone(), config_watch, store, sharing, clock, wake, stop }.run();
+    let supervised =
+        |stop| Supervised { slot: slot.clone(), config_watch, rescan_share, store, sharing, clock, wake, stop }.run();
     tasks.spawn_part(format!("chain {}", slot.name), supervised)
 }
 
 fn config_watch(chain: &ChainConfig) -> Vec<ConfigWatch> {
-    let copy =
-        |one: &crate::config::ConfiguredAddress| ConfigWatch {
-            address: one.address.clone(),
-            reference: one.reference.clone(),
-            from_height: one.from_height,
-        };
+    let copy = |one: &crate::config::ConfiguredAddress| ConfigWatch {
+        address: one.address.clone(),
+        reference: one.reference.clone(),
+        from_height: one.from_height,
+    };
     chain.watch.iter().map(copy).collect()
 }
 
 struct Supervised {
     slot: Arc<ChainSlot>,
     config_watch: Vec<ConfigWatch>,
+    rescan_share: u32,
     store: Arc<dyn StateStore>,
     sharing: Option<Arc<dyn Sharing>>,
     clock: Arc<dyn Clock>,
@@ -80,7 +81,7 @@ impl Supervised {
             config_watch: self.config_watch.clone(),
         };
         let watcher = match Watcher::open(deps).await {
-            Ok(watcher) => watcher,
+            Ok(watcher) => watcher.rescan_share(self.rescan_share),
             Err(error) => return ended(&error),
         };
         let watcher = match &self.sharing {

@@ -5,6 +5,7 @@ mod chains;
 mod commands;
 mod halts;
 mod reorgs;
+mod rescan_pace;
 mod rescans;
 mod share;
 

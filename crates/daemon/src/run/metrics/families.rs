@@ -66,6 +66,18 @@ pub(crate) const REPORTED: Family =
     family("confirmd_chain_reported_deposits", Kind::Gauge, CHAIN, "Deposits that were reported and may still be taken back.");
 pub(crate) const WATCHED: Family =
     family("confirmd_chain_watched_addresses", Kind::Gauge, CHAIN, "Watched addresses, leaving ones included.");
+pub(crate) const RESCANS: Family =
+    family("confirmd_rescans", Kind::Gauge, &["chain", "state"], "Rescans that have not ended: running, paused, failed.");
+pub(crate) const RESCAN_LEFT: Family = family(
+    "confirmd_rescan_heights_left",
+    Kind::Gauge,
+    CHAIN,
+    "Heights that the running rescan with the most of them has still to read.",
+);
+pub(crate) const RESCAN_RATE: Family =
+    family("confirmd_rescan_heights_per_second", Kind::Gauge, CHAIN, "Heights a second that rescans read lately.");
+pub(crate) const RESCAN_SECONDS: Family =
+    family("confirmd_rescan_seconds_left", Kind::Gauge, CHAIN, "Seconds until the running rescans are done, at their pace.");
 pub(crate) const REORGS: Family =
     family("confirmd_reorgs_total", Kind::Counter, CHAIN, "Reorgs that were followed, or accepted by an operator.");
 pub(crate) const REORG_DEPTH: Family = family(
@@ -152,6 +164,10 @@ pub(crate) const ALL: &[Family] = &[
     PENDING,
     REPORTED,
     WATCHED,
+    RESCANS,
+    RESCAN_LEFT,
+    RESCAN_RATE,
+    RESCAN_SECONDS,
     REORGS,
     REORG_DEPTH,
     DEPOSITS,

@@ -5,8 +5,10 @@ use crate::operator::LocalOperator;
 use crate::run::Tasks;
 use async_trait::async_trait;
 use confirmd_api::{ChainFigures, ConsumerFigures, Figures, OperatorError};
-use confirmd_core::{ChainName, ConsumerName, ConsumerStatus, DeliveryFilter, DeliveryState, SourceMeter, StoreError, Timestamp};
-use confirmd_engine::{ChainStatus, Phase};
+use confirmd_core::{
+    ChainName, ConsumerName, ConsumerStatus, DeliveryFilter, DeliveryState, RescanState, SourceMeter, StoreError, Timestamp,
+};
+use confirmd_engine::{ChainStatus, Phase, RescanStatus};
 use prometheus::{CounterVec, IntCounterVec, IntGaugeVec, TextEncoder};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
@@ -30,6 +32,10 @@ pub(super) struct Gauges {
     pending: IntGaugeVec,
     reported: IntGaugeVec,
     watched: IntGaugeVec,
+    rescans: IntGaugeVec,
+    rescan_left: IntGaugeVec,
+    rescan_rate: IntGaugeVec,
+    rescan_seconds: IntGaugeVec,
     deliveries: IntGaugeVec,
     paused: IntGaugeVec,
     oldest: IntGaugeVec,
@@ -55,6 +61,10 @@ impl Gauges {
             pending: make.gauge(&f::PENDING),
             reported: make.gauge(&f::REPORTED),
             watched: make.gauge(&f::WATCHED),
+            rescans: make.gauge(&f::RESCANS),
+            rescan_left: make.gauge(&f::RESCAN_LEFT),
+            rescan_rate: make.gauge(&f::RESCAN_RATE),
+            rescan_seconds: make.gauge(&f::RESCAN_SECONDS),
             deliveries: make.gauge(&f::DELIVERIES),
             paused: make.gauge(&f::PAUSED),
             oldest: make.gauge(&f::OLDEST),
@@ -75,7 +85,8 @@ impl Gauges {
     pub(super) fn reset(&self) {
         let chains = [&self.tip, &self.trail, &self.floor, &self.lag_blocks, &self.lag_seconds, &self.state];
         let held = [&self.pending, &self.reported, &self.watched, &self.deliveries, &self.paused, &self.oldest];
-        chains.into_iter().chain(held).for_each(|gauge| gauge.reset());
+        let rescans = [&self.rescans, &self.rescan_left, &self.rescan_rate, &self.rescan_seconds];
+        chains.into_iter().chain(held).chain(rescans).for_each(|gauge| gauge.reset());
     }
 }
 
@@ -173,6 +184,20 @@ impl Metrics {
         set(&gauges.pending, &[chain], count(status.pending));
         set(&gauges.reported, &[chain], count(status.reported));
         set(&gauges.watched, &[chain], count(status.watched));
+        self.show_rescans(chain, status);
+    }
+
+    fn show_rescans(&self, chain: &str, status: &ChainStatus) {
+        let gauges = &self.gauges;
+        for state in ["running", "paused", "failed"] {
+            let of_it = status.rescans.iter().filter(|one| one.rescan.state.as_str() == state);
+            set(&gauges.rescans, &[chain, state], count(of_it.count()));
+        }
+        let running = || status.rescans.iter().filter(|one| one.rescan.state == RescanState::Running);
+        let most = |of: &dyn Fn(&RescanStatus) -> Option<u64>| running().filter_map(of).max().unwrap_or_default();
+        set(&gauges.rescan_left, &[chain], most(&|one| Some(one.rescan.heights_left())));
+        set(&gauges.rescan_rate, &[chain], most(&|one| one.heights_per_second));
+        set(&gauges.rescan_seconds, &[chain], most(&|one| one.seconds_left));
     }
 
     fn show_consumer(&self, status: &ConsumerStatus, oldest: Option<Timestamp>) {
