@@ -6,6 +6,7 @@ mod commands;
 mod halts;
 mod reorgs;
 mod rescan_pace;
+mod rescan_schedules;
 mod rescans;
 mod share;
 

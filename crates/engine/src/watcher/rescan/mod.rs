@@ -15,3 +15,5 @@ pub use ask::{NewRescan, RescanOrder};
 pub(super) use memory::Rescans;
 pub use status::RescanStatus;
 pub(super) use status::shown;
+#[cfg(test)]
+pub(super) use step::StepEnd;
