@@ -1,14 +1,14 @@
 //! `kind = "postgres"` on a real server: the contract, every place a connection can break, what a server may say, and the whole
 //! program with an effect in the operator's own ledger.
 
-mod bench;
+pub(crate) mod bench;
 mod conform;
 mod drill;
 mod faults;
 mod measure;
 pub(crate) mod page;
 mod refusals;
-mod service;
+pub(crate) mod service;
 
 pub(crate) use service::shop;
 

@@ -1,6 +1,7 @@
 //! `[state] backend = "postgres"`: several instances of the shipped binary on one state. The store contract itself is held in the
 //! store's own tests.
 
+mod both;
 mod coins;
 mod desk;
 mod drill;
@@ -29,6 +30,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         node_trial("postgres_store::g11_a_later_schema_stops_those_that_start_and_not_those_that_run", needs, upgrade::later),
         node_trial("postgres_store::g11_instances_replaced_by_differently_configured_ones_go_on", needs, upgrade::differing),
         upgrade::trial(),
+        node_trial("postgres_store::k5_three_instances_with_an_effect_in_the_operators_database_credit_once", needs, both::storm),
         node_trial("postgres_store::the_roles_and_queries_of_the_page_work", needs, page::holds),
         node_trial("postgres_store::g7_a_shared_state_restored_from_a_dump_goes_on_in_a_new_epoch", needs, drill::restored),
         node_trial(

@@ -13,8 +13,9 @@ use std::sync::{Mutex, PoisonError};
 /// A chain's number within this database.
 pub(crate) type ChainNumber = i32;
 
-/// The parts that stand in the chain's row.
+/// The parts that stand in the chain's row. One that a later version added is refused: written back without it, it would be lost.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct HeadRow {
     pub(crate) name: Option<ChainName>,
     pub(crate) floor: Height,

@@ -10,8 +10,8 @@ use e2e::Postgres;
 use tokio_postgres::Client;
 
 /// The database of the operator, the role of confirmd and its password.
-pub(super) const DATABASE: &str = "shop";
-pub(super) const ROLE: &str = "confirmd_role";
+pub(crate) const DATABASE: &str = "shop";
+pub(crate) const ROLE: &str = "confirmd_role";
 pub(super) const PASSWORD: &str = "correct-horse-battery";
 pub(super) const PASSWORD_ENV: &str = "CONFIRMD_E2E_POSTGRES_PASSWORD";
 
@@ -54,7 +54,7 @@ pub(super) async fn cluster(settings: &[&str]) -> Result<Postgres> {
 }
 
 /// The operator's database in a running cluster.
-pub(super) async fn prepared(cluster: Postgres) -> Result<Postgres> {
+pub(crate) async fn prepared(cluster: Postgres) -> Result<Postgres> {
     let admin = cluster.admin("postgres").await?;
     admin.batch_execute(&format!("create role {ROLE} login password '{PASSWORD}'")).await?;
     admin.batch_execute(&format!("create database {DATABASE}")).await?;

@@ -23,7 +23,7 @@ pub(crate) struct Shop {
     pub(crate) service: Service,
 }
 
-pub(super) fn section(cluster: &Postgres) -> SinkSection {
+pub(crate) fn section(cluster: &Postgres) -> SinkSection {
     let section = SinkSection::of_kind("ledger", "postgres").retry(&["50ms"; 90]);
     bench::keys(cluster.port(), "5s").lines().fold(section, |section, line| section.line(line))
 }

@@ -38,6 +38,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("g8_a_result_that_comes_after_its_lease_passed_on_is_passed_over", late),
         trial("g11_what_others_committed_is_caught_up_with_by_change_sets", caught_up),
         trial("t8_instances_that_begin_at_once_migrate_once_also_without_advisory_locks", migrated_at_once),
+        trial("t8_what_a_later_version_wrote_is_refused_and_never_cut_short", later),
         trial("g11_a_turn_is_one_instances_until_it_passes", turns),
     ]
 }
@@ -215,6 +216,21 @@ async fn caught_up(place: Place) -> Result<()> {
     two.commit(confirm(&two, 3, 4)?).await?;
     let lost = one.commit(confirm(&one, 3, 5)?).await;
     ensure!(matches!(lost, Err(StoreError::Conflict { .. })), "{lost:?}");
+    Ok(())
+}
+
+async fn later(place: Place) -> Result<()> {
+    let store = place.store("later", |_| {}).await?;
+    store.commit(confirm(&store, 0, 1)?).await?;
+    place.admin.batch_execute("update later.chain set head = (head::jsonb || '{\"later\": 1}')::text").await?;
+    let other = place.store("later", |_| {}).await?;
+    match other.load(&chain()).await {
+        Err(StoreError::Refused { context, .. }) => ensure!(context.contains("another version"), "{context}"),
+        loaded => anyhow::bail!("{loaded:?}"),
+    }
+    ensure!(other.commit(confirm(&other, 1, 2)?).await.is_err(), "it was written over");
+    let kept = place.admin.query_one("select head::jsonb ? 'later' from later.chain", &[]).await?;
+    ensure!(kept.get::<_, bool>(0), "it was cut short");
     Ok(())
 }
 

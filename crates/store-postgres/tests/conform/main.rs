@@ -1,6 +1,7 @@
 //! The store contract, rule by rule, on a real server. The drivers are those of the end-to-end tests.
-#![allow(dead_code, unused_imports, unreachable_pub)]
+#![allow(dead_code, unused_imports, unreachable_pub, clippy::indexing_slicing)]
 
+mod claims;
 mod cluster;
 mod cuts;
 mod dump;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
     trials.extend(kills::trials());
     trials.extend(says::trials());
     trials.extend(quiet::trials());
+    trials.extend(claims::trials());
     if postgres::find_bin().is_none() {
         let why = "postgres not installed: run tests/postgres/install";
         trials = trials.into_iter().map(|trial| trial.with_kind(why).with_ignored_flag(true)).collect();
