@@ -120,6 +120,9 @@ fn coverage(entry: &WatchEntry, tip: Option<BlockRef>, rescans: &[Rescan]) -> Co
         told.read.push(Covered { from_height: entry.from, to_height: tip.height, rescan: None, block: Some(tip) });
     }
     told.read.sort_by_key(|part| part.from_height);
+    // What one rescan left out another one may have read.
+    let within = |gap: &Gap, part: &Covered| part.from_height <= gap.from_height && gap.to_height <= part.to_height;
+    told.gaps.retain(|gap| !told.read.iter().any(|part| within(gap, part)));
     told
 }
 
@@ -137,4 +140,71 @@ pub(super) fn in_words(entry: &WatchEntry, height: Height, state: &ChainState) -
     let id = by.rescan?;
     let block = by.block.as_ref().map_or_else(String::new, |block| format!(", on the branch of block {block}"));
     Some(format!("height {height} was read for {} by rescan {id}{block}", entry.address))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+    use super::*;
+    use confirmd_core::{Address, AskedHistory, BlockHash, RescanState, Timestamp, WatchOrigin, WatchState};
+
+    fn block(height: u64) -> BlockRef {
+        BlockRef { height: Height(height), hash: BlockHash::new(format!("b{height}")).unwrap() }
+    }
+
+    fn rescan(id: u64, scope: RescanScope, from: u64, to: u64) -> Rescan {
+        Rescan::new(RescanId(id), scope, HeightRange { from: Height(from), to: Height(to) }, Timestamp(0))
+    }
+
+    /// Watched from 100 on, asked from 20 on by rescan 1.
+    fn entry() -> WatchEntry {
+        WatchEntry {
+            address: Address::new([1], "a"),
+            reference: None,
+            from: Height(100),
+            origin: WatchOrigin::Command,
+            state: WatchState::Watching,
+            history: Some(AskedHistory { from: Height(20), rescan: RescanId(1) }),
+        }
+    }
+
+    fn parts(told: &Coverage) -> Vec<(u64, u64, Option<u64>)> {
+        told.read.iter().map(|part| (part.from_height.0, part.to_height.0, part.rescan)).collect()
+    }
+
+    #[test]
+    fn what_a_rescan_has_read_is_told_from_the_height_the_address_asked_for_and_the_rest_is_a_gap() {
+        let mut half = rescan(1, RescanScope::Asked, 10, 99);
+        half.read(&HeightRange { from: Height(10), to: Height(49) });
+        half.read(&HeightRange { from: Height(80), to: Height(99) });
+        (half.read_to, half.state) = (Some(block(99)), RescanState::Paused);
+        let told = coverage(&entry(), Some(block(120)), std::slice::from_ref(&half));
+        assert_eq!(parts(&told), [(20, 49, Some(1)), (80, 99, Some(1)), (100, 120, None)]);
+        assert_eq!((told.gaps[0].from_height, told.gaps[0].to_height, told.gaps.len()), (Height(50), Height(79), 1));
+        assert_eq!(told.read[0].block, Some(block(99)));
+        half.read(&HeightRange { from: Height(50), to: Height(79) });
+        assert_eq!(parts(&coverage(&entry(), None, &[half])), [(20, 99, Some(1))]);
+    }
+
+    #[test]
+    fn a_gap_that_another_rescan_has_read_is_none() {
+        let mut cancelled = rescan(1, RescanScope::Asked, 20, 99);
+        cancelled.state = RescanState::Cancelled;
+        let told = coverage(&entry(), Some(block(120)), std::slice::from_ref(&cancelled));
+        assert_eq!((parts(&told), told.gaps.len()), (vec![(100, 120, None)], 1));
+        let mut all = rescan(2, RescanScope::Everything, 1, 110);
+        all.read(&HeightRange { from: Height(1), to: Height(110) });
+        let told = coverage(&entry(), Some(block(120)), &[cancelled, all]);
+        assert_eq!((parts(&told), told.gaps.len()), (vec![(1, 110, Some(2)), (100, 120, None)], 0));
+    }
+
+    #[test]
+    fn a_rescan_for_everything_from_before_the_address_was_added_or_for_one_asset_covers_nothing_of_it() {
+        let mut before = rescan(1, RescanScope::Everything, 1, 50);
+        before.read(&HeightRange { from: Height(1), to: Height(50) });
+        let mut asset = rescan(2, RescanScope::Asset("eip155:1/slip44:1".parse().unwrap()), 1, 110);
+        asset.read(&HeightRange { from: Height(1), to: Height(110) });
+        let told = coverage(&WatchEntry { history: None, ..entry() }, Some(block(120)), &[before, asset]);
+        assert_eq!(parts(&told), [(100, 120, None)]);
+    }
 }
