@@ -15,6 +15,8 @@ pub enum Needs {
     Knots,
     /// Prometheus' checker of rules and metrics.
     Promtool,
+    /// schemathesis, which asks an API whatever its document allows, and what it does not.
+    Schemathesis,
     /// systemd's checker of units.
     SystemdAnalyze,
     /// The PostgreSQL server.
@@ -36,6 +38,7 @@ impl Needs {
                 let installed = workspace_root().join(".tools/venv/bin/promtool");
                 on_path("promtool").or(Some(installed))
             }
+            Self::Schemathesis => Some(workspace_root().join(".tools/fuzz/bin/st")),
             Self::SystemdAnalyze => on_path("systemd-analyze"),
             Self::Postgres => crate::postgres::find_bin(),
             Self::Browser => on_path("chromium").and_then(|_| on_path("chromedriver")),
@@ -54,6 +57,7 @@ impl Needs {
             Self::Litecoind => "litecoind not installed: run tests/nodes/install",
             Self::Knots => "knots not installed: run tests/nodes/install",
             Self::Promtool => "promtool not installed: run tests/tools/install",
+            Self::Schemathesis => "schemathesis not installed: run tests/tools/install",
             Self::SystemdAnalyze => "systemd-analyze not installed: this is no machine with systemd",
             Self::Postgres => "postgres not installed: run tests/postgres/install",
             Self::Browser => "browser not installed: run tests/browser/install",

@@ -21,6 +21,10 @@ impl<T: DeserializeOwned> FromRequest<Api> for Body<T> {
             _ => OperatorError::invalid(rejection.body_text()).into_response(),
         })?;
         let bytes = if bytes.is_empty() { Bytes::from_static(b"{}") } else { bytes };
+        // serde would take a list for an object, its items for the fields in their order.
+        if bytes.trim_ascii_start().first() != Some(&b'{') {
+            return Err(OperatorError::invalid("the body is not what this path takes: it is no JSON object").into_response());
+        }
         serde_json::from_slice(&bytes)
             .map(Self)
             .map_err(|error| OperatorError::invalid(format!("the body is not what this path takes: {error}")).into_response())

@@ -12,6 +12,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, Method, header};
+use http_body::Body as _;
 use std::sync::Arc;
 
 /// Every changing request carries it with the value 1.
@@ -112,20 +113,26 @@ fn is_reading(method: &Method) -> bool {
 
 /// Whether a change carries what no page of another origin can send.
 fn changes_on_purpose(request: &Request) -> Result<(), String> {
-    if is_reading(request.method()) {
+    // No path takes TRACE, and no browser sends it.
+    if is_reading(request.method()) || *request.method() == Method::TRACE {
         return Ok(());
     }
     let headers = request.headers();
     if single(headers, REQUEST_HEADER) != Some("1") {
         return Err("a change needs the header `X-Confirmd-Request: 1`".to_owned());
     }
+    let no_body = request.body().is_end_stream();
+    if no_body && !headers.contains_key(header::CONTENT_TYPE) {
+        return Ok(());
+    }
     let content_type = single(headers, header::CONTENT_TYPE.as_str()).unwrap_or("");
     let essence = content_type.split(';').next().unwrap_or("").trim();
     if ["application/json", "application/x-ndjson"].iter().any(|known| essence.eq_ignore_ascii_case(known)) {
         return Ok(());
     }
-    Err("a change needs the header `Content-Type: application/json`".to_owned())
+    Err("a change with a body needs the header `Content-Type: application/json`".to_owned())
 }
+
 /// The header's value, if it is there exactly once and readable.
 fn single<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();

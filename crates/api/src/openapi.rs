@@ -5,9 +5,10 @@ use crate::routes;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use utoipa::OpenApi as _;
-use utoipa::openapi::path::Operation;
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Response, ResponseBuilder};
+use utoipa::openapi::{Content, ContentBuilder, OpenApi, Ref, RefOr, Required, Response, ResponseBuilder};
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -15,15 +16,15 @@ use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Response, ResponseBui
         title = "confirmd",
         description = "What an operator can ask and order of one instance.\n\nTimes are RFC 3339 in UTC, amounts are strings of base units, \
         lists come in pages (`next` of one page is `after` of the next question). Every error is `application/problem+json` with a stable \
-        `type`. A change needs the headers `X-Confirmd-Request: 1` and `Content-Type: application/json`.",
+        `type`. A change needs the header `X-Confirmd-Request: 1` and, if it has a body, `Content-Type: application/json`.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
     tags(
         (name = "instance", description = "Is it alive, is it ready, how does everything stand"),
         (name = "chains", description = "Configured networks"),
         (name = "addresses", description = "Watched addresses"),
-        (name = "deposits", description = "What was paid, and what became of it"),
         (name = "rescans", description = "Past blocks, read again for what was added later"),
+        (name = "deposits", description = "What was paid, and what became of it"),
         (name = "events", description = "Decisions, to be pulled"),
         (name = "deliveries", description = "Events on their way to consumers"),
         (name = "consumers", description = "Configured sinks and their records"),
@@ -46,9 +47,21 @@ pub(crate) fn completed(mut document: OpenApi) -> OpenApi {
     for problem in ProblemType::ALL {
         components.responses.insert(response_name(problem), RefOr::T(response(problem)));
     }
+    // A body whose fields all have a default may be left out.
+    let schemas = components.schemas.clone();
     let no_token = SecurityRequirement::default();
     document.security = Some(vec![no_token, SecurityRequirement::new::<_, [&str; 0], &str>("token", [])]);
-    for operation in document.paths.paths.values_mut().flat_map(operations_mut) {
+    for (method, operation) in document.paths.paths.values_mut().flat_map(operations_mut) {
+        if let Some(body) =
+            operation.request_body.as_mut().and_then(|body| if let RefOr::T(body) = body { Some(body) } else { None })
+        {
+            let schema = |content: &RefOr<Content>| if let RefOr::T(content) = content { content.schema.clone() } else { None };
+            let needs = body.content.values().filter_map(schema).any(|schema| needs_fields(&schema, &schemas));
+            body.required = Some(if needs { Required::True } else { Required::False });
+        }
+        if method != "GET" {
+            operation.parameters.get_or_insert_default().push(RefOr::T(on_purpose()));
+        }
         for problem in ProblemType::ALL {
             let status = problem.parts().1.as_str().to_owned();
             let reference = RefOr::Ref(Ref::from_response_name(response_name(problem)));
@@ -72,9 +85,34 @@ fn response(problem: ProblemType) -> Response {
     ResponseBuilder::new().description(description).content("application/problem+json", content).build()
 }
 
-fn operations_mut(item: &mut utoipa::openapi::PathItem) -> impl Iterator<Item = &mut Operation> {
-    let all = [item.get.as_mut(), item.post.as_mut(), item.put.as_mut(), item.delete.as_mut(), item.patch.as_mut()];
-    all.into_iter().flatten()
+/// Whether an object of this schema must have fields.
+fn needs_fields(schema: &RefOr<Schema>, known: &BTreeMap<String, RefOr<Schema>>) -> bool {
+    match schema {
+        RefOr::Ref(to) => {
+            let name = to.ref_location.rsplit('/').next().unwrap_or_default();
+            known.get(name).is_some_and(|schema| needs_fields(schema, known))
+        }
+        RefOr::T(Schema::Object(object)) => !object.required.is_empty(),
+        RefOr::T(_) => false,
+    }
+}
+
+/// The header that every change carries.
+fn on_purpose() -> Parameter {
+    let one = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(["1"]));
+    ParameterBuilder::new()
+        .name("X-Confirmd-Request")
+        .parameter_in(ParameterIn::Header)
+        .required(Required::True)
+        .description(Some("A change on purpose: no web page of another origin can send it."))
+        .schema(Some(one))
+        .build()
+}
+
+fn operations_mut(item: &mut utoipa::openapi::PathItem) -> impl Iterator<Item = (&'static str, &mut Operation)> {
+    let (get, post, put) = (item.get.as_mut(), item.post.as_mut(), item.put.as_mut());
+    let all = [("GET", get), ("POST", post), ("PUT", put), ("DELETE", item.delete.as_mut()), ("PATCH", item.patch.as_mut())];
+    all.into_iter().filter_map(|(method, operation)| Some((method, operation?)))
 }
 
 /// The document as JSON: what `GET /openapi.json` answers and `confirmd openapi` prints.

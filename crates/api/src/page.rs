@@ -5,7 +5,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
+
+/// Bytes of the checksum behind a place.
+const CHECK: usize = 4;
 
 /// A part of a long answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -25,8 +29,9 @@ pub struct Cursor(String);
 impl Cursor {
     /// Remembers a place.
     pub fn of<T: Serialize>(place: &T) -> Self {
-        let json = serde_json::to_vec(place).expect("invariant: places are plain data");
-        Self(URL_SAFE_NO_PAD.encode(json))
+        let mut bytes = serde_json::to_vec(place).expect("invariant: places are plain data");
+        bytes.extend_from_slice(&check(&bytes));
+        Self(URL_SAFE_NO_PAD.encode(bytes))
     }
 
     /// As it was printed.
@@ -39,15 +44,33 @@ impl Cursor {
         &self.0
     }
 
-    /// The place again.
+    /// The place again. What was mistyped or cut is refused: a reader that went on at another place would miss events.
     pub fn place<T: DeserializeOwned>(&self) -> Result<T, OperatorError> {
         let wrong = || OperatorError::invalid("`after` is not a cursor of this list; use `next` of the page before unchanged");
-        let json = URL_SAFE_NO_PAD.decode(&self.0).map_err(|_| wrong())?;
-        serde_json::from_slice(&json).map_err(|_| wrong())
+        let bytes = URL_SAFE_NO_PAD.decode(&self.0).map_err(|_| wrong())?;
+        let (json, found) = bytes.split_last_chunk::<CHECK>().ok_or_else(wrong)?;
+        if *found != check(json) {
+            return Err(wrong());
+        }
+        serde_json::from_slice(json).map_err(|_| wrong())
     }
 }
 
-/// The page size that applies: what was asked for, within 1 to 1,000; 100 if nothing was.
-pub fn page_size(limit: Option<u32>) -> usize {
-    usize::try_from(limit.unwrap_or(100).clamp(1, 1_000)).unwrap_or(1_000)
+/// No signature: whoever may ask may ask for any place.
+fn check(json: &[u8]) -> [u8; CHECK] {
+    let digest = Sha256::digest(json);
+    std::array::from_fn(|at| digest.get(at).copied().unwrap_or_default())
+}
+
+/// The longest page.
+pub const PAGE_MAX: u32 = 1_000;
+
+/// The page size that applies: what was asked for; 100 if nothing was. Refuses what is not within 1 to 1,000.
+pub fn page_size(limit: Option<u32>) -> Result<usize, OperatorError> {
+    match limit.unwrap_or(100) {
+        limit @ 1..=PAGE_MAX => Ok(usize::try_from(limit).expect("invariant: a thousand fits")),
+        other => Err(OperatorError::invalid(format!(
+            "limit = {other} is not within 1 to {PAGE_MAX}; ask for the next page with `after`"
+        ))),
+    }
 }

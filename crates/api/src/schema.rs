@@ -142,7 +142,7 @@ pub(crate) enum WatchStateSchema {
 #[schema(as = Event)]
 pub(crate) struct EventSchema {
     /// The same on every attempt and replay.
-    id: String,
+    id: EventIdSchema,
     /// `deposit.confirmed` or `deposit.reverted`.
     r#type: String,
     /// Of this format: 1.
@@ -154,7 +154,7 @@ pub(crate) struct EventSchema {
     /// CAIP-2.
     chain: String,
     /// The operator's name for the chain.
-    chain_name: String,
+    chain_name: ChainNameSchema,
     /// Which deposit.
     key: DepositKeySchema,
     /// Who was paid.
@@ -217,4 +217,14 @@ pub(crate) enum RescanStateSchema {
     Cancelled,
     /// Everything was read.
     Done,
+}
+
+/// Each event of a stream.
+#[derive(ToSchema, Serialize)]
+#[schema(as = StreamedEvent)]
+pub(crate) struct StreamedEventSchema {
+    /// The place behind it.
+    id: String,
+    /// The event, as `GET /v1/events` gives it: JSON.
+    data: String,
 }

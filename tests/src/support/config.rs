@@ -10,6 +10,7 @@ pub struct Config {
     chains: Vec<ChainSection>,
     sinks: Vec<SinkSection>,
     state: String,
+    api: String,
     tail: String,
 }
 
@@ -37,6 +38,12 @@ impl Config {
         self
     }
 
+    /// Adds lines to `[api]`.
+    pub fn api(mut self, lines: &str) -> Self {
+        self.api.push_str(lines);
+        self
+    }
+
     /// Adds sections as they are written.
     pub fn text(mut self, sections: &str) -> Self {
         self.tail.push_str(sections);
@@ -46,7 +53,7 @@ impl Config {
     /// The text of `confirmd.toml`: the state lies in `state` within `folder`; the API takes any free port.
     pub fn render(&self, folder: &Path) -> String {
         let state = folder.join("state");
-        let mut text = format!("[state]\npath = {state:?}\n{}\n[api]\nlisten = \"127.0.0.1:0\"\n", self.state);
+        let mut text = format!("[state]\npath = {state:?}\n{}\n[api]\nlisten = \"127.0.0.1:0\"\n{}\n", self.state, self.api);
         for ChainSection { name, lines, .. } in &self.chains {
             text.push_str(&format!("\n[chains.{name}]\n{}\n", lines.join("\n")));
         }

@@ -56,6 +56,11 @@ fn node(detail: &ChainDetail) -> Markup {
         section aria-labelledby="node" {
             h2 #node { "Its node" }
             p.quiet { (grouped(detail.connections)) " connections since the start: reconnects and changes of endpoint count." }
+            @if let Some(requests) = &detail.requests {
+                p.quiet { "Requests: " (grouped(requests.answered)) " answered, " (grouped(requests.failed)) " failed, " (grouped(requests.throttled)) " throttled"
+                    @if let Some(rate) = requests.per_minute { ", " (grouped(rate)) " a minute" }
+                    "; " (span(requests.waited_ms / 1_000)) " waited for the limit." }
+            }
             @if let Some(error) = &detail.endpoints_error { p.alert { (foreign(error)) } }
             @if !detail.endpoints.is_empty() {
                 table {

@@ -53,6 +53,9 @@ pub(super) async fn show(State(here): State<Dashboard>, Extension(viewer): Exten
 /// One line: is a person needed?
 fn verdict(status: &Status) -> Markup {
     let mut wrong = status.not_ready();
+    if let Some(refused) = status.configuration.as_ref().and_then(|configuration| configuration.refused.as_ref()) {
+        wrong.push(format!("the configuration file was refused at {} and is not in effect: {}", refused.at, refused.problem));
+    }
     for consumer in &status.consumers {
         if let Some(why) = &consumer.paused {
             wrong.push(format!("{} is paused: {why}", consumer.name));

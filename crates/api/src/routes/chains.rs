@@ -2,6 +2,7 @@
 
 use super::{Answer, Api};
 use crate::extract::{At, Body, name};
+use crate::schema::ChainNameSchema;
 use crate::view::{ChainDetail, ChainView, ResumeRequest, ResumeView};
 use axum::Json;
 use axum::extract::State;
@@ -16,7 +17,7 @@ pub(super) async fn list(State(api): State<Api>) -> Answer<Vec<ChainView>> {
 /// One chain, looked at closely.
 ///
 /// Its node is asked, within a few seconds: lag in seconds, endpoints and their health, past reorgs.
-#[utoipa::path(get, path = "/v1/chains/{chain}", tag = "chains", params(("chain" = String, Path, description = "The operator's name")),
+#[utoipa::path(get, path = "/v1/chains/{chain}", tag = "chains", params(("chain" = ChainNameSchema, Path, description = "The operator's name")),
     responses((status = 200, body = ChainDetail)))]
 pub(super) async fn show(State(api): State<Api>, At(chain): At<String>) -> Answer<ChainDetail> {
     api.operator.chain(&name::<ChainName>(&chain)?).await.map(Json)
@@ -25,7 +26,7 @@ pub(super) async fn show(State(api): State<Api>, At(chain): At<String>) -> Answe
 /// What resuming a halted chain would revert, drop and list.
 ///
 /// Changes nothing. The acknowledgement is not asked for.
-#[utoipa::path(post, path = "/v1/chains/{chain}/resume/preview", tag = "chains", params(("chain" = String, Path, description = "The operator's name")),
+#[utoipa::path(post, path = "/v1/chains/{chain}/resume/preview", tag = "chains", params(("chain" = ChainNameSchema, Path, description = "The operator's name")),
     request_body = ResumeRequest, responses((status = 200, body = ResumeView)))]
 pub(super) async fn preview(
     State(api): State<Api>,
@@ -38,7 +39,7 @@ pub(super) async fn preview(
 /// Resume a halted chain.
 ///
 /// A reorg below the floor must be accepted by name.
-#[utoipa::path(post, path = "/v1/chains/{chain}/resume", tag = "chains", params(("chain" = String, Path, description = "The operator's name")),
+#[utoipa::path(post, path = "/v1/chains/{chain}/resume", tag = "chains", params(("chain" = ChainNameSchema, Path, description = "The operator's name")),
     request_body = ResumeRequest, responses((status = 200, body = ResumeView)))]
 pub(super) async fn resume(
     State(api): State<Api>,

@@ -3,6 +3,7 @@
 use super::{Answer, Api};
 use crate::Page;
 use crate::extract::{Asked, At, name};
+use crate::schema::EventIdSchema;
 use crate::view::{DeadGroup, DeadQuery, DeliveryDetail, DeliveryQuery, DeliveryView};
 use axum::Json;
 use axum::extract::State;
@@ -16,7 +17,7 @@ pub(super) async fn list(State(api): State<Api>, Asked(query): Asked<DeliveryQue
 }
 
 /// One event: its body, and how it went with each consumer, attempt by attempt.
-#[utoipa::path(get, path = "/v1/deliveries/{event}", tag = "deliveries", params(("event" = String, Path, description = "The event's id")),
+#[utoipa::path(get, path = "/v1/deliveries/{event}", tag = "deliveries", params(("event" = EventIdSchema, Path, description = "The event's id")),
     responses((status = 200, body = DeliveryDetail)))]
 pub(super) async fn show(State(api): State<Api>, At(event): At<String>) -> Answer<DeliveryDetail> {
     api.operator.delivery(&name::<EventId>(&event)?).await.map(Json)

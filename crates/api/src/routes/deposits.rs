@@ -3,6 +3,7 @@
 use super::{Answer, Api};
 use crate::Page;
 use crate::extract::{Asked, At, name};
+use crate::schema::ChainNameSchema;
 use crate::view::{DepositLife, DepositQuery, DepositView, ExplainQuery, Explanation};
 use axum::Json;
 use axum::extract::State;
@@ -18,7 +19,7 @@ pub(super) async fn list(State(api): State<Api>, Asked(query): Asked<DepositQuer
 ///
 /// The blocks it lived in, decisions with the rule that made them, reorgs, and delivery attempts where more than one was needed.
 #[utoipa::path(get, path = "/v1/chains/{chain}/deposits/{tx_id}/{output_index}", tag = "deposits",
-    params(("chain" = String, Path, description = "The operator's name"), ("tx_id" = String, Path, description = "The transaction"),
+    params(("chain" = ChainNameSchema, Path, description = "The operator's name"), ("tx_id" = String, Path, description = "The transaction"),
         ("output_index" = u32, Path, description = "The output")),
     responses((status = 200, body = DepositLife)))]
 pub(super) async fn show(
@@ -32,7 +33,7 @@ pub(super) async fn show(
 ///
 /// Says from our records what it can; with `height` (and better `address`) the node is asked for that block. What it can't tell it says.
 #[utoipa::path(get, path = "/v1/chains/{chain}/transactions/{tx_id}/explanation", tag = "deposits",
-    params(("chain" = String, Path, description = "The operator's name"), ("tx_id" = String, Path, description = "The transaction"), ExplainQuery),
+    params(("chain" = ChainNameSchema, Path, description = "The operator's name"), ("tx_id" = String, Path, description = "The transaction"), ExplainQuery),
     responses((status = 200, body = Explanation)))]
 pub(super) async fn explain(
     State(api): State<Api>,

@@ -2,6 +2,7 @@
 
 use super::{Answer, Api};
 use crate::extract::{Asked, At, Body, name};
+use crate::schema::{CursorNameSchema, StreamedEventSchema};
 use crate::view::{CursorView, Done, EventsPage, EventsQuery, PutCursor};
 use crate::{Cursor, OperatorError};
 use axum::Json;
@@ -14,6 +15,8 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::time::Duration;
 
+/// The longest a question may wait, in seconds.
+const WAIT_MAX: u32 = 60;
 /// How long one question of a stream waits, in seconds.
 const STREAM_WAIT: u32 = 15;
 /// A line of comment this often keeps proxies from closing a quiet stream.
@@ -36,7 +39,7 @@ pub(super) async fn list(State(api): State<Api>, Asked(query): Asked<EventsQuery
 ///
 /// `id` is the place behind the event: a reader that reconnects with `Last-Event-ID` goes on there. `data` is the webhook's body.
 #[utoipa::path(get, path = "/v1/events/stream", tag = "events", params(EventsQuery),
-    responses((status = 200, body = String, content_type = "text/event-stream")))]
+    responses((status = 200, body = StreamedEventSchema, content_type = "text/event-stream")))]
 pub(super) async fn stream(
     State(api): State<Api>,
     headers: HeaderMap,
@@ -44,6 +47,9 @@ pub(super) async fn stream(
 ) -> Result<Response, OperatorError> {
     if let Some(last) = headers.get("last-event-id").and_then(|value| value.to_str().ok()) {
         (query.after, query.cursor) = (Some(Cursor::new(last)), None);
+    }
+    if query.wait.is_some_and(|wait| wait > WAIT_MAX) {
+        return Err(OperatorError::invalid(format!("wait is longer than {WAIT_MAX} seconds; a stream waits by itself")));
     }
     // What is wrong with the question is answered as a problem, not within the stream.
     query.wait = None;
@@ -78,14 +84,14 @@ pub(super) async fn cursors(State(api): State<Api>) -> Answer<Vec<CursorView>> {
 }
 
 /// Put a named cursor at a place, new or known: everything up to it was taken.
-#[utoipa::path(put, path = "/v1/cursors/{cursor}", tag = "events", params(("cursor" = String, Path, description = "The reader's name for it")),
+#[utoipa::path(put, path = "/v1/cursors/{cursor}", tag = "events", params(("cursor" = CursorNameSchema, Path, description = "The reader's name for it")),
     request_body = PutCursor, responses((status = 200, body = CursorView)))]
 pub(super) async fn put_cursor(State(api): State<Api>, At(cursor): At<String>, Body(put): Body<PutCursor>) -> Answer<CursorView> {
     api.operator.put_cursor(&name::<CursorName>(&cursor)?, put).await.map(Json)
 }
 
 /// Forget a named cursor: it holds nothing any more.
-#[utoipa::path(delete, path = "/v1/cursors/{cursor}", tag = "events", params(("cursor" = String, Path, description = "The reader's name for it")),
+#[utoipa::path(delete, path = "/v1/cursors/{cursor}", tag = "events", params(("cursor" = CursorNameSchema, Path, description = "The reader's name for it")),
     responses((status = 200, body = Done)))]
 pub(super) async fn remove_cursor(State(api): State<Api>, At(cursor): At<String>) -> Answer<Done> {
     api.operator.remove_cursor(&name::<CursorName>(&cursor)?).await.map(|()| Json(Done {}))

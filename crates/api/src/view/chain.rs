@@ -1,6 +1,6 @@
 //! A chain as an operator sees it.
 
-use crate::schema::{BlockRefSchema, DepositKeySchema};
+use crate::schema::{BlockRefSchema, ChainNameSchema, DepositKeySchema, EventIdSchema};
 use confirmd_core::{BlockRef, ChainId, ChainName, DepositKey, EventId, Height};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -61,7 +61,7 @@ pub struct ReorgView {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ChainView {
     /// The operator's name.
-    #[schema(value_type = String)]
+    #[schema(value_type = ChainNameSchema)]
     pub name: ChainName,
     /// CAIP-2.
     #[schema(value_type = String)]
@@ -189,6 +189,25 @@ pub struct ChainDetail {
     pub endpoints_error: Option<String>,
     /// Reconnects and changes of endpoint since the start.
     pub connections: u64,
+    /// What its node was asked since the start; nothing where no instance runs.
+    #[serde(default)]
+    pub requests: Option<RequestsView>,
+}
+
+/// What a chain's nodes were asked since the start. A batch counts once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RequestsView {
+    /// Answered.
+    pub answered: u64,
+    /// Without an answer that can be used.
+    pub failed: u64,
+    /// Refused by the node for being too many.
+    pub throttled: u64,
+    /// How long requests waited for our own limit (`limits.requests_per_second`) and for pauses the node asked for, added up, in
+    /// milliseconds: what of the budget was missing.
+    pub waited_ms: u64,
+    /// All of them, a minute, over the last minutes; `None` before that is known.
+    pub per_minute: Option<u64>,
 }
 
 /// A settled deposit above an accepted reorg's ancestor.
@@ -201,7 +220,7 @@ pub struct SettledView {
     #[schema(value_type = Option<DepositKeySchema>)]
     pub key: Option<DepositKey>,
     /// Its confirmed event, where history still holds it.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<EventIdSchema>)]
     pub event: Option<EventId>,
     /// Whether it was taken back now.
     pub reverted: bool,

@@ -1,5 +1,6 @@
 //! A consumer as an operator sees it.
 
+use crate::schema::ConsumerNameSchema;
 use confirmd_core::{ConsumerName, ConsumerStatus, Position};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -8,7 +9,7 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConsumerView {
     /// Its name.
-    #[schema(value_type = String)]
+    #[schema(value_type = ConsumerNameSchema)]
     pub name: ConsumerName,
     /// The kind of its sink; `None` if it is not in the configuration (any more).
     pub kind: Option<String>,

@@ -1,7 +1,7 @@
 //! Deliveries as an operator sees them.
 
 use crate::Cursor;
-use crate::schema::{AttemptOutcomeSchema, DeliveryStateSchema, EventKindSchema};
+use crate::schema::{AttemptOutcomeSchema, ConsumerNameSchema, DeliveryStateSchema, EventIdSchema, EventKindSchema};
 use confirmd_core::{
     Attempt, AttemptOutcome, ChainId, ConsumerName, DeliveryRecord, DeliveryState, EventId, EventKind, Position, Sequence, TxId,
 };
@@ -39,13 +39,13 @@ impl From<Attempt> for AttemptView {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeliveryView {
     /// The consumer.
-    #[schema(value_type = String)]
+    #[schema(value_type = ConsumerNameSchema)]
     pub consumer: ConsumerName,
     /// The event's place in the outbox.
     #[schema(value_type = u64)]
     pub position: Position,
     /// The event's id.
-    #[schema(value_type = String)]
+    #[schema(value_type = EventIdSchema)]
     pub event: EventId,
     /// CAIP-2.
     #[schema(value_type = String)]
@@ -71,7 +71,7 @@ pub struct DeliveryView {
     /// When the next attempt is due.
     pub next_attempt_at: Option<String>,
     /// The dead one of its key it waits behind.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<EventIdSchema>)]
     pub blocked_by: Option<EventId>,
 }
 
@@ -109,7 +109,7 @@ pub struct DeliveryWithAttempts {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct DeliveryDetail {
     /// The event's id.
-    #[schema(value_type = String)]
+    #[schema(value_type = EventIdSchema)]
     pub event: EventId,
     /// What consumers get, byte for byte, as long as history holds it.
     #[schema(value_type = Option<Object>)]
@@ -124,18 +124,19 @@ pub struct DeliveryDetail {
 #[serde(deny_unknown_fields)]
 pub struct DeliveryQuery {
     /// Only this consumer's.
-    #[param(value_type = Option<String>)]
+    #[param(value_type = Option<ConsumerNameSchema>)]
     pub consumer: Option<ConsumerName>,
     /// Only in this state.
     #[param(value_type = Option<DeliveryStateSchema>)]
     pub state: Option<DeliveryState>,
     /// Only of this event.
-    #[param(value_type = Option<String>)]
+    #[param(value_type = Option<EventIdSchema>)]
     pub event: Option<EventId>,
     /// `next` of the page before.
     #[param(value_type = Option<String>)]
     pub after: Option<Cursor>,
     /// At most so many: 1 to 1,000, by default 100.
+    #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u32>,
 }
 
@@ -145,7 +146,7 @@ pub struct DeliveryQuery {
 pub struct Requeue {
     /// These events' keys. Empty only with `all_dead`.
     #[serde(default)]
-    #[schema(value_type = Vec<String>)]
+    #[schema(value_type = Vec<EventIdSchema>)]
     pub events: Vec<EventId>,
     /// Every dead letter of the consumer.
     #[serde(default)]
@@ -168,7 +169,7 @@ pub struct Requeue {
 pub struct Replay {
     /// These events. Empty only with a time range.
     #[serde(default)]
-    #[schema(value_type = Vec<String>)]
+    #[schema(value_type = Vec<EventIdSchema>)]
     pub events: Vec<EventId>,
     /// Every event decided at this time (RFC 3339) or later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -186,7 +187,7 @@ pub struct Replay {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeadGroup {
     /// The consumer.
-    #[schema(value_type = String)]
+    #[schema(value_type = ConsumerNameSchema)]
     pub consumer: ConsumerName,
     /// The HTTP status of the last attempt, where there was one.
     pub status: Option<u16>,
@@ -201,7 +202,7 @@ pub struct DeadGroup {
     /// The last attempt of the last of them.
     pub last_at: String,
     /// One of them.
-    #[schema(value_type = String)]
+    #[schema(value_type = EventIdSchema)]
     pub example: EventId,
 }
 
@@ -211,7 +212,7 @@ pub struct DeadGroup {
 #[serde(deny_unknown_fields)]
 pub struct DeadQuery {
     /// Only this consumer's.
-    #[param(value_type = Option<String>)]
+    #[param(value_type = Option<ConsumerNameSchema>)]
     pub consumer: Option<ConsumerName>,
 }
 
@@ -219,7 +220,7 @@ pub struct DeadQuery {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TestResult {
     /// Its id.
-    #[schema(value_type = String)]
+    #[schema(value_type = EventIdSchema)]
     pub event: EventId,
     /// Whether the receiver took it.
     pub delivered: bool,
@@ -236,7 +237,7 @@ pub struct TestResult {
 #[serde(deny_unknown_fields)]
 pub struct Skip {
     /// The event.
-    #[schema(value_type = String)]
+    #[schema(value_type = EventIdSchema)]
     pub event: EventId,
 }
 

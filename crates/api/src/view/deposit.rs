@@ -2,7 +2,7 @@
 
 use super::DeliveryWithAttempts;
 use crate::Cursor;
-use crate::schema::{AssetSchema, BlockRefSchema, DepositStateSchema};
+use crate::schema::{AssetSchema, BlockRefSchema, ChainNameSchema, DepositStateSchema, EventIdSchema};
 use confirmd_core::{
     Amount, Asset, BlockRef, ChainId, ChainName, DepositRecord, DepositState, EventId, Height, Position, Sequence, TxId,
 };
@@ -17,7 +17,7 @@ pub struct DepositView {
     #[schema(value_type = String)]
     pub chain: ChainId,
     /// The operator's name for the chain, if it is configured.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<ChainNameSchema>)]
     pub chain_name: Option<ChainName>,
     /// The transaction.
     #[schema(value_type = String)]
@@ -81,7 +81,7 @@ impl DepositView {
 #[serde(deny_unknown_fields)]
 pub struct DepositQuery {
     /// Only of this chain, by the operator's name.
-    #[param(value_type = Option<String>)]
+    #[param(value_type = Option<ChainNameSchema>)]
     pub chain: Option<ChainName>,
     /// Only to this address.
     pub address: Option<String>,
@@ -102,6 +102,7 @@ pub struct DepositQuery {
     #[param(value_type = Option<String>)]
     pub after: Option<Cursor>,
     /// At most so many: 1 to 1,000, by default 100.
+    #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u32>,
 }
 
@@ -136,7 +137,7 @@ pub struct LifeStepView {
     pub ancestor: Option<BlockRef>,
     /// The event that says so.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<EventIdSchema>)]
     pub event: Option<EventId>,
     /// Its sequence.
     #[serde(skip_serializing_if = "Option::is_none", default)]

@@ -1,7 +1,7 @@
 //! Events for readers that pull them.
 
 use crate::Cursor;
-use crate::schema::EventSchema;
+use crate::schema::{CursorNameSchema, EventSchema};
 use confirmd_core::{CursorName, PullCursor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -16,11 +16,13 @@ pub struct EventsQuery {
     #[param(value_type = Option<String>)]
     pub after: Option<Cursor>,
     /// Behind what this named cursor has taken. Reading does not move it.
-    #[param(value_type = Option<String>)]
+    #[param(value_type = Option<CursorNameSchema>)]
     pub cursor: Option<CursorName>,
     /// Seconds to wait for an event if there is none: 0 to 60, by default 0.
+    #[param(maximum = 60)]
     pub wait: Option<u32>,
     /// At most so many: 1 to 1,000, by default 100.
+    #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u32>,
 }
 
@@ -45,7 +47,7 @@ pub struct EventsPage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CursorView {
     /// The reader's name for it.
-    #[schema(value_type = String)]
+    #[schema(value_type = CursorNameSchema)]
     pub name: CursorName,
     /// Everything up to here was taken.
     #[schema(value_type = String)]

@@ -11,7 +11,8 @@ mod status;
 mod watch;
 
 pub use chain::{
-    CatchUp, ChainDetail, ChainView, EndpointView, HaltView, PastReorg, Phase, ReorgView, ResumeRequest, ResumeView, SettledView,
+    CatchUp, ChainDetail, ChainView, EndpointView, HaltView, PastReorg, Phase, ReorgView, RequestsView, ResumeRequest,
+    ResumeView, SettledView,
 };
 pub use consumer::{ConsumerView, Pause};
 pub use delivery::{

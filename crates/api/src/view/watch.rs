@@ -1,7 +1,7 @@
 //! Watched addresses as an operator sees them.
 
 use crate::Cursor;
-use crate::schema::{WatchOriginSchema, WatchStateSchema};
+use crate::schema::{ChainNameSchema, WatchOriginSchema, WatchStateSchema};
 use confirmd_core::{ChainName, Height, WatchEntry, WatchOrigin, WatchState};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Watched {
     /// The operator's name for the chain.
-    #[schema(value_type = String)]
+    #[schema(value_type = ChainNameSchema)]
     pub chain: ChainName,
     /// The canonical spelling.
     pub address: String,
@@ -48,7 +48,7 @@ impl Watched {
 #[serde(deny_unknown_fields)]
 pub struct WatchRequest {
     /// The operator's name for the chain.
-    #[schema(value_type = String)]
+    #[schema(value_type = ChainNameSchema)]
     pub chain: ChainName,
     /// Any accepted spelling.
     pub address: String,
@@ -77,7 +77,7 @@ pub struct WatchAdd {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WatchAdded {
     /// The operator's name for the chain.
-    #[schema(value_type = String)]
+    #[schema(value_type = ChainNameSchema)]
     pub chain: ChainName,
     /// So many addresses.
     pub count: u64,
@@ -110,7 +110,7 @@ pub struct Relabelled {
 #[serde(deny_unknown_fields)]
 pub struct WatchRemove {
     /// The operator's name for the chain.
-    #[schema(value_type = String)]
+    #[schema(value_type = ChainNameSchema)]
     pub chain: ChainName,
     /// Any accepted spelling.
     pub addresses: Vec<String>,
@@ -122,7 +122,7 @@ pub struct WatchRemove {
 #[serde(deny_unknown_fields)]
 pub struct WatchQuery {
     /// Only of this chain.
-    #[param(value_type = Option<String>)]
+    #[param(value_type = Option<ChainNameSchema>)]
     pub chain: Option<ChainName>,
     /// Only this address, in any accepted spelling.
     pub address: Option<String>,
@@ -132,5 +132,6 @@ pub struct WatchQuery {
     #[param(value_type = Option<String>)]
     pub after: Option<Cursor>,
     /// At most so many: 1 to 1,000, by default 100.
+    #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u32>,
 }

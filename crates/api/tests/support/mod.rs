@@ -64,7 +64,15 @@ impl Operator for Recorder {
     async fn chain(&self, chain: &ChainName) -> Result<ChainDetail, OperatorError> {
         self.note(chain);
         let chain = self.status().await?.chains.remove(0);
-        Ok(ChainDetail { chain, lag_seconds: Some(3), reorgs: vec![], endpoints: vec![], endpoints_error: None, connections: 1 })
+        Ok(ChainDetail {
+            chain,
+            lag_seconds: Some(3),
+            reorgs: vec![],
+            endpoints: vec![],
+            endpoints_error: None,
+            connections: 1,
+            requests: None,
+        })
     }
     async fn preview(&self, chain: &ChainName, request: ResumeRequest) -> Result<ResumeView, OperatorError> {
         self.note((chain, request));
@@ -174,7 +182,11 @@ impl Operator for Recorder {
     }
     async fn export(&self) -> Result<DumpStream, OperatorError> {
         self.note("export");
-        Ok(futures::stream::iter(["{\"line\":1}\n", "{\"end\":1}\n"].map(|line| Ok(line.into()))).boxed())
+        let second = match &self.alarm {
+            None => Ok("{\"end\":1}\n".into()),
+            Some(why) => Err(OperatorError::failed(why.clone())),
+        };
+        Ok(futures::stream::iter([Ok("{\"line\":1}\n".into()), second]).boxed())
     }
 
     async fn rescans(&self, chain: &ChainName) -> Result<Vec<RescanView>, OperatorError> {

@@ -9,9 +9,17 @@ use std::path::PathBuf;
 /// Version and the source's revision.
 pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("CONFIRMD_REVISION"), ")");
 
+/// What an end says; also in docs/operations.md.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done; `run`: it was told to stop
+  1    not done, or what was looked at is not as it should be (`check`, `conform`, `state verify`); the reason is on stderr, as text
+  2    the command line is wrong
+  130  `run`: ended at once by a second signal";
+
 /// Watches your own nodes and tells your systems about every deposit exactly once.
 #[derive(Debug, Parser)]
-#[command(name = "confirmd", version = VERSION, about, disable_help_subcommand = true)]
+#[command(name = "confirmd", version = VERSION, about, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
     /// The configuration file.
     #[arg(long, short, global = true, env = "CONFIRMD_CONFIG", default_value = "confirmd.toml", value_name = "FILE")]
@@ -91,8 +99,8 @@ pub(crate) enum Command {
     Chain(ChainCommand),
     /// The kinds of chains and sinks this binary knows; with a name, its example configuration.
     Kinds(KindsArgs),
-    /// Print the API's OpenAPI document.
-    Openapi,
+    /// Print the API's OpenAPI document, which is JSON anyway.
+    Openapi(JsonFlag),
     /// Print a script that completes commands in a shell: `confirmd completions bash > /etc/bash_completion.d/confirmd`.
     Completions {
         /// The shell.
@@ -102,6 +110,9 @@ pub(crate) enum Command {
     Man {
         /// The folder; made if it is missing.
         folder: PathBuf,
+        /// Machine-readable output.
+        #[command(flatten)]
+        json: JsonFlag,
     },
     /// Show what confirmd does on two chains that run in this process. Needs nothing installed.
     #[cfg(feature = "demo")]
@@ -159,6 +170,9 @@ pub(crate) struct EventsArgs {
     /// At most so many.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "follow")]
     pub limit: u32,
+    /// Machine-readable output, as it is anyway.
+    #[command(flatten)]
+    pub json: JsonFlag,
 }
 
 /// `cursor`
@@ -184,6 +198,9 @@ pub(crate) enum CursorCommand {
     Remove {
         /// Its name.
         name: CursorName,
+        /// Machine-readable output.
+        #[command(flatten)]
+        json: JsonFlag,
     },
 }
 
@@ -201,6 +218,9 @@ pub(crate) struct InitArgs {
     /// Replace the file if it exists.
     #[arg(long)]
     pub force: bool,
+    /// Machine-readable output.
+    #[command(flatten)]
+    pub json: JsonFlag,
 }
 
 /// `check`
@@ -392,6 +412,9 @@ pub(crate) enum DeliveriesCommand {
         /// Do not ask.
         #[arg(long)]
         yes: bool,
+        /// Machine-readable output.
+        #[command(flatten)]
+        json: JsonFlag,
     },
 }
 
@@ -463,6 +486,9 @@ pub(crate) enum ConsumerCommand {
         from: ConsumerName,
         /// The name it gets.
         to: ConsumerName,
+        /// Machine-readable output.
+        #[command(flatten)]
+        json: JsonFlag,
     },
     /// Give the books of a consumer whose other side keeps some (a database) to this state, because the state that fed it is gone or
     /// stopped for good. The instance must be stopped.
@@ -472,6 +498,9 @@ pub(crate) enum ConsumerCommand {
         /// Do not ask.
         #[arg(long)]
         yes: bool,
+        /// Machine-readable output.
+        #[command(flatten)]
+        json: JsonFlag,
     },
     /// Delete a consumer's records, undelivered events included. The instance must be stopped.
     Purge {
@@ -480,6 +509,9 @@ pub(crate) enum ConsumerCommand {
         /// Do not ask.
         #[arg(long)]
         yes: bool,
+        /// Machine-readable output.
+        #[command(flatten)]
+        json: JsonFlag,
     },
 }
 

@@ -85,6 +85,16 @@ fn closely(detail: &ChainDetail) -> anyhow::Result<()> {
     for one in &detail.endpoints {
         print::line(&format!("{}  {}: {}", if one.ok { "ok  " } else { "warn" }, one.subject, one.text));
     }
+    if let Some(requests) = &detail.requests {
+        let rate = requests.per_minute.map(|rate| format!(", {rate} a minute")).unwrap_or_default();
+        print::line(&format!(
+            "requests: {} answered, {} failed, {} throttled{rate}; {} s waited for the limit",
+            requests.answered,
+            requests.failed,
+            requests.throttled,
+            requests.waited_ms / 1_000
+        ));
+    }
     if let Some(error) = &detail.endpoints_error {
         print::line(&format!("warn  node: {error}"));
     }

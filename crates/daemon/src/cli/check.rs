@@ -4,7 +4,7 @@ use super::print;
 use crate::config::{Backend, ChainConfig, Config, ConfigFile, SinkConfig};
 use confirmd_api::Client;
 use confirmd_api::client::Found;
-use confirmd_core::{EndpointStatus, Registry, SinkErrorKind, with_causes};
+use confirmd_core::{EndpointStatus, Registry, Sink, SinkErrorKind, with_causes};
 use confirmd_store_sled::OpenOptions;
 use confirmd_store_sled::SledStore;
 use serde::Serialize;
@@ -52,6 +52,9 @@ pub(super) async fn run(file: &Path, json: bool, registry: &Registry) -> anyhow:
             failed |= show(&findings, json)?;
         }
         failed |= show(&sinks, json)?;
+        if let Some(operations) = &config.operations {
+            failed |= show(&[asked("operations sink", "it", operations.sink.as_ref()).await], json)?;
+        }
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -152,9 +155,13 @@ async fn chain(chain: &ChainConfig) -> Vec<Finding> {
 }
 
 async fn sink(sink: &SinkConfig) -> Finding {
-    let subject = format!("{} sink", sink.name());
-    match tokio::time::timeout(LIMIT, sink.sink.check()).await {
-        Ok(Ok(())) => Finding::new(Verdict::Ok, subject, format!("{} is ready", sink.kind)),
+    asked(&format!("{} sink", sink.name()), sink.kind, sink.sink.as_ref()).await
+}
+
+/// Asks a sink whether it could deliver.
+async fn asked(subject: &str, what: &str, sink: &dyn Sink) -> Finding {
+    match tokio::time::timeout(LIMIT, sink.check()).await {
+        Ok(Ok(())) => Finding::new(Verdict::Ok, subject, format!("{what} is ready")),
         Ok(Err(error)) => {
             let note = match error.kind {
                 SinkErrorKind::Fatal => "`confirmd run` refuses to start with it",

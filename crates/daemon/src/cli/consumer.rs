@@ -43,16 +43,22 @@ pub(super) async fn run(operator: &dyn Operator, command: ConsumerCommand) -> an
                 anyhow::bail!("{consumer} did not take the test event {}: {error}", result.event);
             }
         }
-        ConsumerCommand::Rename { from, to } => {
+        ConsumerCommand::Rename { from, to, json } => {
             operator.rename(&from, &to).await?;
+            if json.json {
+                return print::json(&serde_json::json!({ "from": from, "to": to }));
+            }
             print::line(&format!("the records of {from} belong to {to} now; call it [sinks.{to}] in the configuration"));
         }
         // Asks the consumer's other side, not the state: `adopt.rs`.
         ConsumerCommand::Adopt { .. } => {}
-        ConsumerCommand::Purge { consumer, yes } => {
+        ConsumerCommand::Purge { consumer, yes, json } => {
             let undelivered = undelivered(operator, &consumer).await?;
             ask::confirm(&format!("{consumer} has {}; they will be given up", events(undelivered)), yes)?;
             let purged = operator.purge(&consumer).await?;
+            if json.json {
+                return print::json(&purged);
+            }
             print::line(&format!("{consumer} is forgotten, with {}", events(purged.count)));
         }
     }

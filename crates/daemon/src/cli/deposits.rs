@@ -3,8 +3,8 @@
 use super::args::DepositsArgs;
 use super::table::or_dash;
 use super::{print, table};
-use confirmd_api::Operator;
 use confirmd_api::view::{DepositQuery, DepositView};
+use confirmd_api::{Operator, PAGE_MAX};
 
 pub(super) async fn run(operator: &dyn Operator, args: DepositsArgs) -> anyhow::Result<()> {
     let list = args.list;
@@ -23,7 +23,7 @@ pub(super) async fn run(operator: &dyn Operator, args: DepositsArgs) -> anyhow::
     let mut left = list.limit;
     let mut rows = Vec::new();
     loop {
-        query.limit = Some(if list.all { 1_000 } else { left });
+        query.limit = Some(if list.all { PAGE_MAX } else { left.min(PAGE_MAX) });
         let page = operator.deposits(&query).await?;
         left = left.saturating_sub(u32::try_from(page.items.len()).unwrap_or(u32::MAX));
         for item in page.items {

@@ -3,7 +3,7 @@
 use super::args::{CursorCommand, EventsArgs};
 use super::{print, table};
 use confirmd_api::view::{CursorStart, EventsQuery, PutCursor};
-use confirmd_api::{Cursor, Operator};
+use confirmd_api::{Cursor, Operator, PAGE_MAX};
 
 /// How long one question waits while following, in seconds.
 const WAIT: u32 = 30;
@@ -13,7 +13,7 @@ pub(super) async fn run(operator: &dyn Operator, args: EventsArgs) -> anyhow::Re
     let mut query = EventsQuery { after: args.after.map(Cursor::new), cursor: args.cursor, ..EventsQuery::default() };
     let mut left = args.limit;
     loop {
-        query.limit = Some(if args.follow { 1_000 } else { left.min(1_000) });
+        query.limit = Some(if args.follow { PAGE_MAX } else { left.min(PAGE_MAX) });
         let page = operator.events(&query).await?;
         if page.gap > 0 && query.after.is_some() {
             print::to_stderr(&format!("{} between are not in history any more", print::counted(page.gap, "event", "events")));
@@ -51,8 +51,11 @@ pub(super) async fn cursor(operator: &dyn Operator, command: CursorCommand) -> a
             }
             print::line(&format!("{name} stands behind {}; what follows is kept while it is used", cursor.after.as_str()));
         }
-        CursorCommand::Remove { name } => {
+        CursorCommand::Remove { name, json } => {
             operator.remove_cursor(&name).await?;
+            if json.json {
+                return print::json(&serde_json::json!({ "name": name }));
+            }
             print::line(&format!("{name} is forgotten and holds nothing any more"));
         }
     }

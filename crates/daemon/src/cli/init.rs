@@ -1,5 +1,6 @@
 //! `confirmd init`: a commented configuration to begin with.
 
+use super::args::InitArgs;
 use super::print;
 use anyhow::{Context as _, bail};
 use confirmd_core::{ChainKind, Registry, SinkKind};
@@ -45,10 +46,10 @@ const SINKS: &str = r##"
 #   retry = ["30s", "2m", "10m", "30m", "2h", "6h", "12h", "24h"]   # waits between attempts; then a dead letter
 "##;
 
-pub(super) fn run(file: &Path, force: bool, registry: &Registry) -> anyhow::Result<()> {
+pub(super) fn run(file: &Path, args: &InitArgs, registry: &Registry) -> anyhow::Result<()> {
     let mut options = std::fs::File::options();
     options.write(true);
-    if force {
+    if args.force {
         options.create(true).truncate(true)
     } else {
         options.create_new(true)
@@ -60,6 +61,9 @@ pub(super) fn run(file: &Path, force: bool, registry: &Registry) -> anyhow::Resu
         opened => opened.with_context(|| format!("write {}", file.display()))?,
     };
     out.write_all(text(registry).as_bytes()).with_context(|| format!("write {}", file.display()))?;
+    if args.json.json {
+        return print::json(&serde_json::json!({ "file": file }));
+    }
     print::line(&format!(
         "wrote {}; uncomment a chain and a sink in it, then `confirmd check` and `confirmd run --init`",
         file.display()

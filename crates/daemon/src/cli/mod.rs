@@ -49,14 +49,14 @@ pub fn run(registry: Registry) -> ExitCode {
 async fn dispatch(cli: Cli, registry: &Registry) -> anyhow::Result<ExitCode> {
     let file = cli.config;
     match cli.command {
-        Command::Init(args) => init::run(&file, args.force, registry)?,
+        Command::Init(args) => init::run(&file, &args, registry)?,
         Command::Check(args) => return check::run(&file, args.json.json, registry).await,
         Command::Conform(args) => return conform::run(&file, args, registry).await,
         Command::Run(args) => return crate::run::run(&file, &args, registry).await,
         Command::Kinds(args) => kinds::run(args.name.as_deref(), args.json.json, registry)?,
-        Command::Openapi => print::line(confirmd_api::openapi::json()),
+        Command::Openapi(_) => print::line(confirmd_api::openapi::json()),
         Command::Completions { shell } => manual::completions(shell),
-        Command::Man { folder } => manual::pages(&folder)?,
+        Command::Man { folder, json } => manual::pages(&folder, json.json)?,
         #[cfg(feature = "demo")]
         Command::Demo(args) => return crate::demo::run(args).await,
         Command::Watch(command) => watch::run(open::operator(&file, registry).await?.as_ref(), command).await?,
@@ -77,8 +77,8 @@ async fn dispatch(cli: Cli, registry: &Registry) -> anyhow::Result<ExitCode> {
         Command::Events(args) => events::run(open::operator(&file, registry).await?.as_ref(), args).await?,
         Command::Cursor(command) => events::cursor(open::operator(&file, registry).await?.as_ref(), command).await?,
         Command::Deliveries(command) => deliveries::run(open::operator(&file, registry).await?.as_ref(), command).await?,
-        Command::Consumer(args::ConsumerCommand::Adopt { consumer, yes }) => {
-            adopt::run(&file, &consumer, yes, registry).await?;
+        Command::Consumer(args::ConsumerCommand::Adopt { consumer, yes, json }) => {
+            adopt::run(&file, &consumer, yes, json.json, registry).await?;
         }
         Command::Consumer(command) => consumer::run(open::operator(&file, registry).await?.as_ref(), command).await?,
         Command::Chain(command) => chain::run(open::operator(&file, registry).await?.as_ref(), command).await?,

@@ -2,7 +2,8 @@
 
 use crate::config::ChainConfig;
 use confirmd_api::OperatorError;
-use confirmd_core::{Address, ChainId, ChainName, ChainSource, SourceMeter};
+use confirmd_api::view::RequestsView;
+use confirmd_core::{Address, ChainId, ChainName, ChainSource, SourceCounts, SourceMeter};
 use confirmd_engine::WatcherHandle;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -24,6 +25,7 @@ pub(crate) struct ChainSlot {
     configured: HashSet<Address>,
     watcher: RwLock<Option<WatcherHandle>>,
     heights: Mutex<VecDeque<(Instant, u64)>>,
+    requests: Mutex<VecDeque<(Instant, u64)>>,
 }
 
 impl ChainSlot {
@@ -37,6 +39,7 @@ impl ChainSlot {
             configured,
             watcher: RwLock::default(),
             heights: Mutex::default(),
+            requests: Mutex::default(),
         }
     }
 
@@ -59,6 +62,31 @@ impl ChainSlot {
         let ((began, from), (ended, to)) = (*heights.front()?, *heights.back()?);
         let seconds = ended.duration_since(began).as_secs();
         to.saturating_sub(from).saturating_mul(60).checked_div(seconds)
+    }
+
+    /// Notes how much its nodes were asked.
+    pub(crate) fn note_requests(&self) {
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.push_back((Instant::now(), asked(&self.meter.counts())));
+        if requests.len() > HEIGHTS_KEPT {
+            requests.pop_front();
+        }
+    }
+
+    /// What its nodes were asked.
+    pub(super) fn requests(&self) -> RequestsView {
+        let counts = self.meter.counts();
+        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let per_minute = requests.front().and_then(|(began, before)| {
+            asked(&counts).saturating_sub(*before).saturating_mul(60).checked_div(began.elapsed().as_secs())
+        });
+        RequestsView {
+            answered: counts.answered,
+            failed: counts.failed,
+            throttled: counts.throttled,
+            waited_ms: u64::try_from(counts.waited.as_millis()).unwrap_or(u64::MAX),
+            per_minute,
+        }
     }
 
     /// CAIP-2.
@@ -91,6 +119,10 @@ impl ChainSlot {
             (handle, _) => Ok(handle),
         }
     }
+}
+
+fn asked(counts: &SourceCounts) -> u64 {
+    counts.answered.saturating_add(counts.failed).saturating_add(counts.throttled)
 }
 
 /// The configured chains, by name.

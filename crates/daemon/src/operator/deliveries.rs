@@ -24,7 +24,12 @@ const CONSUMERS_MAX: usize = 1_000;
 
 impl LocalOperator {
     pub(super) async fn list_deliveries(&self, query: &DeliveryQuery) -> Result<Page<DeliveryView>, OperatorError> {
-        let limit = page_size(query.limit);
+        let limit = page_size(query.limit)?;
+        if query.state == Some(DeliveryState::Delivered) && query.event.is_none() {
+            return Err(OperatorError::invalid(
+                "a delivered event leaves no record of its delivery: ask with `event`, or read what was decided from `/v1/events`",
+            ));
+        }
         if let Some(consumer) = &query.consumer {
             self.known_consumer(consumer).await?;
         }

@@ -25,7 +25,7 @@ impl LocalOperator {
             seen_before: query.seen_before.as_deref().map(|text| time("seen_before", text)).transpose()?,
             output_index: None,
         };
-        let limit = page_size(query.limit);
+        let limit = page_size(query.limit)?;
         let after: Option<DepositRecord> = query.after.as_ref().map(Cursor::place).transpose()?;
         let found = self.stores.history.deposits(&filter, after.as_ref(), limit.saturating_add(1)).await;
         let mut records = self.store(found)?;

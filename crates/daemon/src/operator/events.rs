@@ -21,8 +21,12 @@ impl LocalOperator {
             (None, Some(name)) => self.use_cursor(name).await?,
             (None, None) => Position(0),
         };
-        let limit = page_size(query.limit);
-        let wait = Duration::from_secs(u64::from(query.wait.unwrap_or(0).min(WAIT_MAX)));
+        let limit = page_size(query.limit)?;
+        let wait = query.wait.unwrap_or(0);
+        if wait > WAIT_MAX {
+            return Err(OperatorError::invalid(format!("wait = {wait} is longer than {WAIT_MAX} seconds; ask again instead")));
+        }
+        let wait = Duration::from_secs(u64::from(wait));
         let deadline = tokio::time::Instant::now() + wait;
         loop {
             // Registered before the store is asked, so that no wake-up falls between.

@@ -93,6 +93,7 @@ impl LocalOperator {
             endpoints: endpoints.collect(),
             endpoints_error,
             connections: slot.source.connection(),
+            requests: self.running().then(|| slot.requests()),
         })
     }
 }

@@ -28,7 +28,7 @@ type Place = (ChainName, Vec<u8>);
 
 impl LocalOperator {
     pub(super) async fn list_watched(&self, query: &WatchQuery) -> Result<Page<Watched>, OperatorError> {
-        let limit = page_size(query.limit);
+        let limit = page_size(query.limit)?;
         let place: Option<Place> = query.after.as_ref().map(Cursor::place).transpose()?;
         if let Some(chain) = &query.chain {
             self.chains.get(chain)?;

@@ -59,6 +59,57 @@ fn the_commands_of_the_documentation_parse() {
     }
 }
 
+/// What `--json` would mean nothing for: a program that goes on (its log has `--log-format json`), a script for a shell.
+const WITHOUT_JSON: [&str; 2] = ["run", "completions"];
+
+fn leaves<'a>(command: &'a clap::Command, path: &str, found: &mut Vec<(String, &'a clap::Command)>) {
+    for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+        let path = format!("{path} {}", sub.get_name());
+        match sub.has_subcommands() {
+            true => leaves(sub, &path, found),
+            false => found.push((path.trim_start().to_owned(), sub)),
+        }
+    }
+}
+
+#[test]
+fn every_command_that_answers_takes_json() {
+    let root = Cli::command();
+    let mut found = Vec::new();
+    leaves(&root, "", &mut found);
+    assert!(found.len() > 30, "{}", found.len());
+    for (path, command) in found {
+        let takes = command.get_arguments().any(|argument| argument.get_long() == Some("json"));
+        assert_eq!(takes, !WITHOUT_JSON.contains(&path.as_str()), "confirmd {path}");
+    }
+}
+
+#[test]
+fn every_command_and_argument_says_what_it_is_for_in_sentences() {
+    let root = Cli::command();
+    let mut found = Vec::new();
+    leaves(&root, "", &mut found);
+    for (path, command) in found {
+        let about = command.get_about().unwrap_or_else(|| panic!("confirmd {path} says nothing")).to_string();
+        assert!(about.starts_with(|c: char| c.is_uppercase()) && !about.ends_with('.'), "confirmd {path}: {about}");
+        for argument in command.get_arguments() {
+            assert!(argument.get_help().is_some(), "confirmd {path}: {} says nothing", argument.get_id());
+        }
+    }
+}
+
+#[test]
+fn exit_codes_stand_in_the_help_and_in_the_documentation() {
+    let help = Cli::command().render_long_help().to_string();
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations.md");
+    let documented = std::fs::read_to_string(file).unwrap();
+    let line = documented.lines().skip_while(|line| !line.starts_with("**Exit codes:**")).take(3).collect::<Vec<_>>().join(" ");
+    for code in ["0", "1", "2", "130"] {
+        assert!(help.contains(&format!("\n  {code} ")), "{help}");
+        assert!(line.contains(&format!(" {code}")), "{line}");
+    }
+}
+
 #[test]
 fn the_version_shows_the_sources_revision() {
     assert_eq!(VERSION, format!("{} ({})", env!("CARGO_PKG_VERSION"), env!("CONFIRMD_REVISION")));

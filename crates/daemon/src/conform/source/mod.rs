@@ -138,7 +138,14 @@ impl Node<'_> {
         self.source.profile().assets.iter().for_each(|asset| watch.put_asset(asset.clone()));
         for address in addresses {
             let (origin, state) = (WatchOrigin::Config, WatchState::Watching);
-            watch.put_address(WatchEntry { address: address.clone(), reference: None, from: Height(0), origin, state, history: None });
+            watch.put_address(WatchEntry {
+                address: address.clone(),
+                reference: None,
+                from: Height(0),
+                origin,
+                state,
+                history: None,
+            });
         }
         watch
     }
