@@ -10,6 +10,7 @@ use confirmd_api::server::ServerOptions;
 use confirmd_api::view::*;
 use confirmd_api::{Client, Cursor, ErrorKind, Operator, server};
 use confirmd_core::{ChainName, ConsumerName, EventId, Height};
+use futures::StreamExt as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use support::{Recorder, raw, serve};
@@ -155,6 +156,21 @@ async fn the_client_reaches_every_operation_and_gets_the_errors_kind_back() {
     assert!(asked.contains(&format!("{deposits:?}")));
     assert!(asked.contains(&format!("{:?}", (&consumer, Some("migration")))));
     assert!(asked.iter().any(|text| text.contains("accept_reorg: true")));
+}
+
+#[tokio::test]
+async fn a_dump_comes_as_a_stream_and_one_that_breaks_off_is_an_error_not_an_end() {
+    let client = Client::new(started(Arc::default()).await);
+    let parts: Vec<_> = client.export().await.unwrap().collect().await;
+    let whole: Vec<u8> = parts.into_iter().flat_map(|part| part.unwrap()).collect();
+    assert_eq!(whole, b"{\"line\":1}\n{\"end\":1}\n");
+    let broken = Arc::new(Recorder { alarm: Some("the disk said no".into()), ..Recorder::default() });
+    let client = Client::new(started(broken).await);
+    // It may break before the first piece is on its way.
+    if let Ok(dump) = client.export().await {
+        let parts: Vec<_> = dump.collect().await;
+        assert!(parts.last().is_some_and(|part| part.is_err()), "{parts:?}");
+    }
 }
 
 #[tokio::test]
