@@ -13,6 +13,8 @@ use http_body_util::BodyExt;
 /// Addresses taken over at a time: the memory a stream of any length needs, some 20 MB. A watcher whose node does not answer
 /// takes one such part a second.
 const PART: usize = 50_000;
+/// Bytes of a stream that are held before they are taken over: labels may be long.
+const HELD_MAX: usize = 8 * 1024 * 1024;
 
 /// Watched addresses in the order of the chains, then of their bytes.
 #[utoipa::path(get, path = "/v1/addresses", tag = "addresses", params(WatchQuery), responses((status = 200, body = Page<Watched>)))]
@@ -42,13 +44,15 @@ pub(super) async fn remove(State(api): State<Api>, Body(remove): Body<WatchRemov
     request_body(content = String, content_type = "application/x-ndjson"), responses((status = 200, body = Vec<WatchAdded>)))]
 pub(super) async fn import(State(api): State<Api>, body: HttpBody) -> Answer<Vec<WatchAdded>> {
     let (mut lines, mut body) = (LineReader::default(), body);
-    let (mut waiting, mut added) = (Vec::new(), Vec::new());
+    let (mut waiting, mut added, mut held) = (Vec::new(), Vec::new(), 0_usize);
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| OperatorError::invalid(format!("the stream broke off: {error}; send it again")))?;
         let Ok(data) = frame.into_data() else { continue };
         lines.push(&data, &mut waiting).map_err(|error| refused(&error, &added))?;
-        while waiting.len() >= PART {
-            let rest = waiting.split_off(PART);
+        held = held.saturating_add(data.len());
+        while waiting.len() >= PART || (held >= HELD_MAX && !waiting.is_empty()) {
+            held = 0;
+            let rest = waiting.split_off(PART.min(waiting.len()));
             take(&api, std::mem::replace(&mut waiting, rest), &mut added).await?;
         }
     }
