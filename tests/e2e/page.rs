@@ -24,6 +24,8 @@ const ENTER: char = '\u{E007}';
 const SPACE: char = '\u{E00D}';
 /// Set to write docs/images anew.
 const WRITE: &str = "CONFIRMD_WRITE_SCREENSHOTS";
+/// What the README shows.
+const SHOWN: [&str; 4] = ["deposit", "halted", "dead-letters", "phone-dark"];
 
 pub(crate) fn trials() -> Vec<Trial> {
     let needs = &[Needs::Browser];
@@ -120,7 +122,7 @@ fn at(service: &Service, path: &str) -> Result<String> {
 
 /// Keeps what is seen for the documents, where that was asked for.
 async fn keep(browser: &Browser, name: &str) -> Result<()> {
-    if std::env::var_os(WRITE).is_some() {
+    if SHOWN.contains(&name) && std::env::var_os(WRITE).is_some() {
         let picture = browser.screenshot().await?;
         std::fs::write(workspace_root().join("docs/images").join(format!("{name}.png")), picture)?;
     }
