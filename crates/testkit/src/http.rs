@@ -2,8 +2,10 @@
 
 pub mod client;
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::Range;
 
 use axum::Router;
 use axum::body::Body;
@@ -63,9 +65,9 @@ impl LoopbackServer {
     /// Serves `app` on a free port.
     ///
     /// # Errors
-    /// When the loopback interface has no free port.
+    /// When none of many ports is free.
     pub async fn start(app: Router) -> io::Result<Self> {
-        let socket = reserve(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+        let socket = free_port()?;
         let address = socket.local_addr()?;
         let state = Mutex::new(listen(socket, app.clone())?);
         Ok(Self { address, app, state })
@@ -120,6 +122,28 @@ impl LoopbackServer {
         };
         Ok(())
     }
+}
+
+/// Below the ports that the kernel hands out by itself, and others than those of real nodes: a port that is ours while nobody listens
+/// on it must be nobody else's.
+const PORTS: Range<u16> = 10_000..20_000;
+const PORTS_TRIED: u32 = 200;
+
+/// A socket on a port of its own.
+fn free_port() -> io::Result<TcpSocket> {
+    let mut last = io::Error::from(io::ErrorKind::AddrInUse);
+    for _ in 0..PORTS_TRIED {
+        let random = RandomState::new().build_hasher().finish() % u64::from(PORTS.end - PORTS.start);
+        let port = PORTS.start + u16::try_from(random).map_err(io::Error::other)?;
+        let socket = TcpSocket::new_v4()?;
+        // Whoever may reuse an address could get one that is reserved and not listened on.
+        match socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))) {
+            // What is bound again after a stop must be able to; connections inherit it.
+            Ok(()) => return socket.set_reuseaddr(true).map(|()| socket),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
 }
 
 fn reserve(address: SocketAddr) -> io::Result<TcpSocket> {
@@ -190,6 +214,10 @@ mod tests {
         server.stop().await.unwrap();
         let refused = client::get(&url).await.unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        // Meanwhile no other server is given the port, here or by the kernel.
+        assert!(PORTS.contains(&server.address().port()));
+        let taken = TcpSocket::new_v4().unwrap().bind(server.address()).unwrap_err();
+        assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
 
         server.restart().await.unwrap();
         assert_eq!(client::get(&url).await.unwrap().status, 200);
