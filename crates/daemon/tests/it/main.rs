@@ -4,6 +4,7 @@
 mod api;
 mod binary;
 mod examples;
+mod hostile;
 mod instance;
 mod layers;
 mod running;
