@@ -8,6 +8,7 @@
 mod event;
 mod handle;
 mod ledger;
+mod operational;
 mod signature;
 mod spoilt;
 #[cfg(test)]
@@ -16,3 +17,4 @@ mod tests;
 pub use event::{EventType, WireAsset, WireBlock, WireEvent, WireKey};
 pub use handle::{Behaviour, Now, Received, Receiver, ReceiverOptions};
 pub use ledger::{Ledger, LedgerKey, LedgerRow};
+pub use operational::OperationalRequest;

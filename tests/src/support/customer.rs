@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use confirmd_testkit::receiver::{Ledger, Received};
+use confirmd_testkit::receiver::{Ledger, OperationalRequest, Received};
 use confirmd_testkit::{Receiver, ReceiverOptions};
+
+use crate::SOON;
 
 /// The variable that holds the secret of every webhook in a trial.
 pub(super) const SECRET_ENV: &str = "CONFIRMD_E2E_SECRET";
@@ -31,6 +33,13 @@ impl Customer {
     pub async fn with_secret(secret: &str) -> Result<Self> {
         let options = ReceiverOptions { secrets: vec![secret.to_owned()], now: None };
         Ok(Self { receiver: Receiver::start(options).await.context("start the receiver")? })
+    }
+
+    /// As [`Customer::start`], for whoever is on call: operational events are taken, too, and kept apart.
+    pub async fn on_call() -> Result<Self> {
+        let customer = Self::start().await?;
+        customer.receiver.take_operational();
+        Ok(customer)
     }
 
     /// Where webhooks go.
@@ -68,6 +77,23 @@ impl Customer {
         let at = |ledger: &Ledger| ledger.row(chain, tx_id, output_index).map(|row| (row.sequence, row.stands));
         let what = format!("{tx_id}:{output_index} at {wanted:?}");
         self.until(&what, deadline, |ledger, _| at(ledger) == Some(wanted)).await
+    }
+
+    /// Waits until the requests with operational events are as wanted; the error shows them.
+    pub async fn until_operational(&self, what: &str, holds: impl Fn(&[OperationalRequest]) -> bool) -> Result<()> {
+        if tokio::time::timeout(SOON, self.receiver.wait_for_operational(holds)).await.is_err() {
+            bail!("whoever is on call did not hear of {what} within {SOON:?}\n{}", self.describe());
+        }
+        Ok(())
+    }
+
+    /// The types that were accepted, and how often: an id that was accepted again counts again.
+    pub fn operational_times(&self) -> BTreeMap<String, usize> {
+        let mut times = BTreeMap::new();
+        for request in self.receiver.operational().iter().filter(|request| request.is_accepted()) {
+            *times.entry(request.kind().to_owned()).or_default() += 1;
+        }
+        times
     }
 
     /// The types and sequences that were accepted for a key, in the order of arrival, repeats included.
@@ -118,6 +144,9 @@ impl Customer {
                 Err(why) => why.clone(),
             };
             text.push_str(&format!("\n  {} {} {what}, answered {:?}", request.number, request.id, request.answered));
+        }
+        for request in self.receiver.operational() {
+            text.push_str(&format!("\n  {} {}, answered {:?}", request.id, request.event, request.answered));
         }
         text
     }

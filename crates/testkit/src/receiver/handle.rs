@@ -12,16 +12,20 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use serde_json::Value;
 use tokio::sync::watch;
 
 use super::event::WireEvent;
 use super::ledger::Ledger;
+use super::operational::OperationalRequest;
 use super::signature::{self, Key};
 use super::spoilt::SpoiltBody;
 use crate::http::{LoopbackServer, close_connection};
 
 /// How far `webhook-timestamp` may be from the receiver's clock, where it has one.
 const TOLERANCE_S: u64 = 300;
+/// The types of operational events begin so.
+const OPERATIONAL: &str = "operations.";
 
 /// A clock: Unix seconds.
 pub type Now = Arc<dyn Fn() -> u64 + Send + Sync>;
@@ -92,9 +96,24 @@ pub struct Received {
     pub applied: bool,
 }
 
+/// What a request holds.
+enum Message {
+    Deposit(Box<WireEvent>),
+    Operational(Value),
+}
+
+/// Where a request is written down.
+#[derive(Clone, Copy)]
+enum Entry {
+    Request(usize),
+    Operational(usize),
+}
+
 #[derive(Default)]
 struct Books {
     requests: Vec<Received>,
+    operational: Vec<OperationalRequest>,
+    takes_operational: bool,
     ledger: Ledger,
     next: VecDeque<Behaviour>,
     always: Option<Behaviour>,
@@ -179,6 +198,22 @@ impl Receiver {
         self.books().requests.clone()
     }
 
+    /// Takes operational events from now on, into a list of their own. A receiver of deposits refuses them with 400: they
+    /// must not get there.
+    pub fn take_operational(&self) {
+        self.books().takes_operational = true;
+    }
+
+    /// A copy of every request with an operational event, in the order of arrival.
+    pub fn operational(&self) -> Vec<OperationalRequest> {
+        self.books().operational.clone()
+    }
+
+    /// As [`wait_for`](Self::wait_for), over the requests with operational events.
+    pub async fn wait_for_operational(&self, holds: impl Fn(&[OperationalRequest]) -> bool) {
+        self.wait_until(|books| holds(&books.operational)).await;
+    }
+
     /// Bytes of answers without end that were taken by the other side or its system's buffers.
     pub fn flooded(&self) -> u64 {
         self.shared.flooded.load(Ordering::Relaxed)
@@ -187,13 +222,14 @@ impl Receiver {
     /// Returns as soon as the predicate holds over ledger and requests; it is asked again after
     /// every request and every answer. Wrap it in `tokio::time::timeout` for a limit.
     pub async fn wait_for(&self, holds: impl Fn(&Ledger, &[Received]) -> bool) {
+        self.wait_until(|books| holds(&books.ledger, &books.requests)).await;
+    }
+
+    async fn wait_until(&self, holds: impl Fn(&Books) -> bool) {
         let mut changed = self.shared.changed.subscribe();
         loop {
-            {
-                let books = self.books();
-                if holds(&books.ledger, &books.requests) {
-                    return;
-                }
+            if holds(&self.books()) {
+                return;
             }
             if changed.changed().await.is_err() {
                 return;
@@ -249,7 +285,7 @@ impl Shared {
     }
 
     /// The event, or the status and reason of the refusal.
-    fn read(&self, headers: &HeaderMap, body: &[u8]) -> Result<WireEvent, (StatusCode, String)> {
+    fn read(&self, headers: &HeaderMap, body: &[u8]) -> Result<Message, (StatusCode, String)> {
         let refuse = |why| (StatusCode::UNAUTHORIZED, why);
         let signed = signature::verify(&self.keys, headers, body).map_err(refuse)?;
         if let Some(now) = &self.now
@@ -257,34 +293,54 @@ impl Shared {
         {
             return Err(refuse(format!("webhook-timestamp {} is off", signed.timestamp)));
         }
-        let event: WireEvent =
-            serde_json::from_slice(body).map_err(|error| (StatusCode::BAD_REQUEST, format!("the body: {error}")))?;
-        if event.id != signed.id {
-            let why = format!("the body's id {} is not webhook-id {}", event.id, signed.id);
-            return Err((StatusCode::BAD_REQUEST, why));
+        let wrong = |why| (StatusCode::BAD_REQUEST, why);
+        let unreadable = |error| wrong(format!("the body: {error}"));
+        let is_operational =
+            |event: &Value| event.get("type").and_then(Value::as_str).is_some_and(|kind| kind.starts_with(OPERATIONAL));
+        let (message, id) = match serde_json::from_slice::<Value>(body).map_err(unreadable)? {
+            event if self.books().takes_operational && is_operational(&event) => {
+                let id = event.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
+                (Message::Operational(event), id)
+            }
+            _ => {
+                let event: WireEvent = serde_json::from_slice(body).map_err(unreadable)?;
+                let id = event.id.clone();
+                (Message::Deposit(Box::new(event)), id)
+            }
+        };
+        if id != signed.id {
+            return Err(wrong(format!("the body's id {id} is not webhook-id {}", signed.id)));
         }
-        Ok(event)
+        Ok(message)
     }
 
-    /// Writes the request down; gives its number and what is to be done with it.
-    fn record(&self, headers: HeaderMap, body: &Bytes, event: &Result<WireEvent, (StatusCode, String)>) -> (usize, Behaviour) {
+    /// Writes the request down; gives its place and what is to be done with it.
+    fn record(&self, headers: HeaderMap, body: &Bytes, read: &Result<Message, (StatusCode, String)>) -> (Entry, Behaviour) {
         let mut books = self.books();
-        let number = books.requests.len();
         let id = headers.get("webhook-id").and_then(|id| id.to_str().ok()).unwrap_or_default();
-        let id = id.to_owned();
-        let body = body.to_vec();
-        match event {
-            Ok(event) => books.ledger.judge(event, &body),
-            Err((_, why)) => books.ledger.problem(format!("request {number}: {why}")),
-        }
-        let event = event.clone().map_err(|(_, why)| why);
+        let (id, body, number) = (id.to_owned(), body.to_vec(), books.requests.len());
+        let event = match read {
+            Ok(Message::Operational(event)) => {
+                let (event, entry) = (event.clone(), Entry::Operational(books.operational.len()));
+                books.operational.push(OperationalRequest { id, headers, body, event, answered: None });
+                return (entry, books.told());
+            }
+            Ok(Message::Deposit(event)) => {
+                books.ledger.judge(event, &body);
+                Ok((**event).clone())
+            }
+            Err((_, why)) => {
+                books.ledger.problem(format!("request {number}: {why}"));
+                Err(why.clone())
+            }
+        };
         books.requests.push(Received { number, id, headers, body, event, answered: None, applied: false });
-        let told = books.next.pop_front().or_else(|| books.always.clone());
-        (number, told.unwrap_or(Behaviour::Apply))
+        (Entry::Request(number), books.told())
     }
 
-    /// Gives the event to the ledger.
-    fn apply(&self, number: usize, event: &WireEvent) {
+    /// Gives a deposit's event to the ledger.
+    fn apply(&self, entry: Entry, message: &Message) {
+        let (Entry::Request(number), Message::Deposit(event)) = (entry, message) else { return };
         let mut books = self.books();
         books.ledger.apply(event);
         if let Some(request) = books.requests.get_mut(number) {
@@ -293,30 +349,42 @@ impl Shared {
     }
 
     /// Writes the answer down, right before it is sent.
-    fn answer(&self, number: usize, event: &WireEvent, response: Response) -> Response {
+    fn answer(&self, entry: Entry, message: &Message, response: Response) -> Response {
         let mut books = self.books();
-        let status = response.status();
-        if status.is_success() {
+        if let (true, Message::Deposit(event)) = (response.status().is_success(), message) {
             books.ledger.acknowledge(event);
         }
-        if let Some(request) = books.requests.get_mut(number) {
-            request.answered = Some(status.as_u16());
-        }
+        books.answered(entry, response.status());
         drop(books);
         self.wake();
         response
     }
 }
 
+impl Books {
+    /// What is to be done with the request that has come in.
+    fn told(&mut self) -> Behaviour {
+        self.next.pop_front().or_else(|| self.always.clone()).unwrap_or(Behaviour::Apply)
+    }
+
+    fn answered(&mut self, entry: Entry, status: StatusCode) {
+        let answered = match entry {
+            Entry::Request(number) => self.requests.get_mut(number).map(|request| &mut request.answered),
+            Entry::Operational(number) => self.operational.get_mut(number).map(|request| &mut request.answered),
+        };
+        if let Some(answered) = answered {
+            *answered = Some(status.as_u16());
+        }
+    }
+}
+
 async fn receive(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
     let read = shared.read(&headers, &body);
-    let (number, behaviour) = shared.record(headers, &body, &read);
+    let (entry, behaviour) = shared.record(headers, &body, &read);
     let event = match read {
         Ok(event) => event,
         Err((status, why)) => {
-            if let Some(request) = shared.books().requests.get_mut(number) {
-                request.answered = Some(status.as_u16());
-            }
+            shared.books().answered(entry, status);
             shared.wake();
             return (status, why).into_response();
         }
@@ -324,19 +392,19 @@ async fn receive(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: By
     shared.wake();
     match behaviour {
         Behaviour::Apply => {
-            shared.apply(number, &event);
-            shared.answer(number, &event, StatusCode::NO_CONTENT.into_response())
+            shared.apply(entry, &event);
+            shared.answer(entry, &event, StatusCode::NO_CONTENT.into_response())
         }
         Behaviour::ApplyThen(code) => {
-            shared.apply(number, &event);
-            shared.answer(number, &event, status(code).into_response())
+            shared.apply(entry, &event);
+            shared.answer(entry, &event, status(code).into_response())
         }
         Behaviour::Delay(time) => {
             tokio::time::sleep(time).await;
-            shared.apply(number, &event);
-            shared.answer(number, &event, StatusCode::NO_CONTENT.into_response())
+            shared.apply(entry, &event);
+            shared.answer(entry, &event, StatusCode::NO_CONTENT.into_response())
         }
-        Behaviour::Status(code) => shared.answer(number, &event, status(code).into_response()),
+        Behaviour::Status(code) => shared.answer(entry, &event, status(code).into_response()),
         Behaviour::Answer { status: code, header: extra, body } => {
             let mut response = (status(code), body).into_response();
             if let Some((name, value)) = extra
@@ -344,17 +412,17 @@ async fn receive(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: By
             {
                 response.headers_mut().insert(name, value);
             }
-            shared.answer(number, &event, response)
+            shared.answer(entry, &event, response)
         }
         Behaviour::ApplyThenHang => {
-            shared.apply(number, &event);
+            shared.apply(entry, &event);
             shared.wake();
             std::future::pending().await
         }
         Behaviour::ApplyThenFlood => {
-            shared.apply(number, &event);
+            shared.apply(entry, &event);
             let flood = SpoiltBody::without_end(Arc::clone(&shared.flooded));
-            shared.answer(number, &event, Response::new(Body::new(flood)))
+            shared.answer(entry, &event, Response::new(Body::new(flood)))
         }
         Behaviour::BreakOff => Response::new(Body::new(SpoiltBody::broken_off())),
         Behaviour::Hang => std::future::pending().await,
