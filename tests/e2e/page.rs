@@ -148,7 +148,9 @@ async fn mended() -> Result<()> {
     ensure!(browser.text("#dead ~ .card h3").await?.contains("all 502"), "{}", browser.text("main").await?);
     keep(&browser, "dead-letters").await?;
 
-    // The URL was wrong: the operator corrects it and starts confirmd again.
+    // The URL was wrong: the operator corrects it and starts confirmd again. A page left open would complain of that rightly.
+    ensure_quiet(&browser).await?;
+    browser.open("about:blank").await?;
     let right = Customer::start().await?;
     world.service.terminate().await?;
     world.service.configure(&config(&world.node, &right.url()))?;

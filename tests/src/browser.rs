@@ -173,16 +173,26 @@ impl Browser {
 
     /// Clicks the first element of a selector.
     pub async fn click(&self, css: &str) -> Result<()> {
-        let element = self.find("css selector", css).await?;
-        self.post(&format!("/element/{element}/click"), json!({})).await.map(drop)
+        self.click_on("css selector", css).await
     }
 
     /// Clicks the link or button whose whole text or label this is.
     pub async fn press(&self, text: &str) -> Result<()> {
         let quoted = format!("\"{text}\"");
         let path = format!("//*[self::a or self::button or self::summary][normalize-space()={quoted} or @aria-label={quoted}]");
-        let element = self.find("xpath", &path).await?;
-        self.post(&format!("/element/{element}/click"), json!({})).await.map(drop)
+        self.click_on("xpath", &path).await
+    }
+
+    /// Where the page was made fresh between finding and clicking, the fresh one is clicked, as a person would.
+    async fn click_on(&self, using: &str, value: &str) -> Result<()> {
+        let mut left = 5;
+        loop {
+            let element = self.find(using, value).await?;
+            match self.post(&format!("/element/{element}/click"), json!({})).await {
+                Err(error) if left > 0 && error.to_string().contains("stale element reference") => left -= 1,
+                clicked => return clicked.map(drop),
+            }
+        }
     }
 
     /// Types into the first element of a selector; `\n` is the Enter key.

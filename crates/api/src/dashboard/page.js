@@ -36,6 +36,9 @@
 
   let asking = false;
   let again = false;
+  // Once more a little later: what was not answered, and what was still under way when a change was told.
+  let later;
+  const onceMore = () => { clearTimeout(later); later = setTimeout(refresh, 2000); };
   const refresh = async () => {
     if (document.hidden || asking) { again = true; return; }
     asking = true;
@@ -52,9 +55,13 @@
           if (isBusy(region)) waiting = true; else replace(region, fresh);
         }
         say(waiting ? "Live; waits while you select or type." : "Live.");
+        if (waiting) onceMore();
+      } else {
+        onceMore();
       }
     } catch {
       say("No answer: what is shown may be old.");
+      onceMore();
     } finally {
       asking = false;
       if (again && !document.hidden) setTimeout(refresh, 250);
@@ -63,7 +70,7 @@
 
   const source = new EventSource("/live");
   source.addEventListener("open", () => { say("Live."); refresh(); });
-  source.addEventListener("changed", refresh);
+  source.addEventListener("changed", () => { refresh(); onceMore(); });
   source.addEventListener("error", () => say("Not connected: what is shown may be old. It is tried again."));
   document.addEventListener("visibilitychange", () => { if (!document.hidden && again) refresh(); });
   // A page kept by the browser comes back as it was left.
