@@ -1,6 +1,6 @@
 //! Where our trail and the source's best chain part. Generic: reads only `header_at`, knows no payments, writes nothing.
 
-use confirmd_core::{BlockHeader, BlockRef, ChainSource, Height, SourceError, Trail};
+use confirmd_core::{BlockHash, BlockHeader, BlockRef, ChainSource, Height, SourceError, Trail};
 
 /// What a walk found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,12 +106,27 @@ async fn search(
     }
 }
 
-/// Whether a header's parent lies below everything that an ancestor is searched in.
+/// The parent of the lowest block above `below` that a header's links lead to; None if what the source has in between is not so linked.
+/// The source may have blocks where our chain had empty slots.
+async fn parent_below(source: &dyn ChainSource, header: &BlockHeader, below: Height) -> Result<Option<BlockHash>, SourceError> {
+    let mut parent = header.parent.clone();
+    for height in (below.next().0..header.block.height.0).rev() {
+        match source.header_at(Height(height)).await? {
+            Some(found) if found.block.hash == parent => parent = found.parent,
+            Some(_) => return Ok(None),
+            None => {}
+        }
+    }
+    Ok(Some(parent))
+}
+
+/// Whether a header's links lead below everything that an ancestor is searched in.
 async fn links_below(source: &dyn ChainSource, trail: &Trail, header: &BlockHeader) -> Result<bool, SourceError> {
     let below = trail.dense_from();
+    let Some(parent) = parent_below(source, header, below.minus(1)).await? else { return Ok(false) };
     for height in (0..below.0).rev().take(PROBES_MAX) {
         if let Some(found) = source.header_at(Height(height)).await? {
-            return Ok(found.block.hash == header.parent);
+            return Ok(found.block.hash == parent);
         }
     }
     Ok(false)
@@ -140,15 +155,17 @@ async fn judge(
         Ok(Walk::Forked { ancestor, orphaned })
     };
     match lowest_other {
-        // A height that is empty now was left out only if the next header links past it.
-        Some(header) if skipped_below_other && header.parent != ancestor.hash => {
-            Err(contradiction("its headers do not link past a height that is empty now"))
-        }
+        // A height that is empty now was left out only if the headers above link past it.
+        Some(header) if skipped_below_other => match parent_below(source, &header, ancestor.height).await? {
+            Some(parent) if parent == ancestor.hash => forked(ancestor),
+            _ => Err(contradiction("its headers do not link past a height that is empty now")),
+        },
         Some(_) => forked(ancestor),
         None => {
             for above in 1..=PROBES_ABOVE_TIP {
                 if let Some(header) = source.header_at(tip.height.plus(above)).await? {
-                    return if header.parent == ancestor.hash { forked(ancestor) } else { Ok(Walk::Behind) };
+                    let parent = parent_below(source, &header, ancestor.height).await?;
+                    return if parent == Some(ancestor.hash.clone()) { forked(ancestor) } else { Ok(Walk::Behind) };
                 }
             }
             Ok(Walk::Behind)

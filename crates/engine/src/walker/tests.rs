@@ -121,6 +121,25 @@ async fn c01_a_slot_that_is_empty_now_is_orphaned_only_when_a_later_header_links
 }
 
 #[tokio::test]
+async fn c01_a_slot_that_is_empty_now_is_left_out_also_by_a_branch_with_a_block_where_ours_was_empty() {
+    for above in 1..=3 {
+        let chain = chain(12);
+        chain.skip_slot();
+        chain.mine_empty(1);
+        let (trail, old) = (trail(&chain, 8).await, chain.tip_block());
+        assert_eq!(old.height, Height(14));
+        chain.fork(2);
+        assert_eq!(chain.tip_block().height, Height(12));
+        chain.mine_empty(1);
+        chain.skip_slot();
+        chain.mine_empty(above);
+        let walk = ReorgWalker.walk(&chain, &trail).await.unwrap();
+        let Walk::Forked { ancestor, orphaned } = walk else { panic!("{walk:?}") };
+        assert_eq!((ancestor.height, orphaned), (Height(12), vec![old]));
+    }
+}
+
+#[tokio::test]
 async fn g10_a_fork_below_the_trail_is_too_deep_though_its_height_at_the_end_of_the_trail_is_empty() {
     let chain = chain(20);
     let trail = trail(&chain, 10).await;
