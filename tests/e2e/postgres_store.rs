@@ -38,7 +38,11 @@ pub(crate) fn trials() -> Vec<Trial> {
             coins,
             coins::storm,
         ),
-        node_trial("postgres_store::g3_an_instance_whose_node_lags_decides_nothing_wrong_and_holds_nobody_up", coins, coins::late),
+        node_trial(
+            "postgres_store::g3_an_instance_whose_node_lags_decides_nothing_wrong_and_holds_nobody_up",
+            coins,
+            coins::late,
+        ),
         node_trial("postgres_store::g11_an_instance_whose_node_is_on_a_fork_ends_where_the_chain_does", coins, coins::forked),
         node_trial("postgres_store::g11_an_instance_without_a_node_leaves_the_chain_to_others", needs, kills::blind),
     ]

@@ -6,6 +6,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::Range;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -92,7 +93,7 @@ impl LoopbackServer {
     /// Closes every connection and refuses new ones. Does nothing when it is stopped already.
     ///
     /// # Errors
-    /// When the port can't be kept reserved.
+    /// None today: a port that could not be kept is asked for again by `restart`.
     pub async fn stop(&self) -> io::Result<()> {
         let mut state = self.state.lock().await;
         match std::mem::replace(&mut *state, State::Gone) {
@@ -104,7 +105,8 @@ impl LoopbackServer {
             down => *state = down,
         }
         if matches!(*state, State::Gone) {
-            *state = State::Down(reserve(self.address)?);
+            // Kept if it can be; otherwise the start tries anew.
+            *state = reserve(self.address).map_or(State::Gone, State::Down);
         }
         Ok(())
     }
@@ -115,12 +117,27 @@ impl LoopbackServer {
     /// When the port was lost.
     pub async fn restart(&self) -> io::Result<()> {
         let mut state = self.state.lock().await;
-        *state = match std::mem::replace(&mut *state, State::Gone) {
-            State::Down(socket) => listen(socket, self.app.clone())?,
-            State::Gone => listen(reserve(self.address)?, self.app.clone())?,
-            up => up,
+        let mut socket = match std::mem::replace(&mut *state, State::Gone) {
+            State::Down(socket) => Ok(socket),
+            State::Gone => reserve(self.address),
+            up => {
+                *state = up;
+                return Ok(());
+            }
         };
-        Ok(())
+        for _ in 0..RESTARTS_TRIED {
+            match socket.and_then(|socket| listen(socket, self.app.clone())) {
+                Ok(up) => {
+                    *state = up;
+                    return Ok(());
+                }
+                // The kernel may still hold a connection that was closed a moment ago.
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => tokio::time::sleep(RESTART_WAIT).await,
+                Err(error) => return Err(error),
+            }
+            socket = reserve(self.address);
+        }
+        Err(io::Error::new(io::ErrorKind::AddrInUse, format!("{} is taken by something else", self.address)))
     }
 }
 
@@ -128,6 +145,10 @@ impl LoopbackServer {
 /// on it must be nobody else's.
 const PORTS: Range<u16> = 10_000..20_000;
 const PORTS_TRIED: u32 = 200;
+
+/// How often a stopped server tries to get its port back, and the wait in between: 5 s in all.
+const RESTARTS_TRIED: u32 = 500;
+const RESTART_WAIT: Duration = Duration::from_millis(10);
 
 /// A socket on a port of its own.
 fn free_port() -> io::Result<TcpSocket> {

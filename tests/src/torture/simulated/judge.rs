@@ -27,7 +27,7 @@ pub(super) fn books(name: &str, ledger: &Ledger, truth: &Truth, accepted: &Accep
         finding(problem.clone());
     }
     let mut owed: BTreeMap<(String, String), U256> = BTreeMap::new();
-    for (key, due) in truth.iter().filter(|(key, _)| !accepted.contains(*key)) {
+    for (key, due) in truth.iter().filter(|(key, _)| !accepted.contains(key)) {
         *owed.entry((due.address.clone(), due.asset.clone())).or_default() += due.amount;
         let row = ledger.row(&key.chain, &key.tx_id, key.output_index);
         let right = row.is_some_and(|row| row.stands && row.amount == due.amount && row.address.to_lowercase() == due.address);
