@@ -21,10 +21,30 @@ pub(super) async fn stream(State(page): State<Dashboard>) -> Sse<impl Stream<Ite
         tokio::select! {
             _ = ending.wait_for(|ended| *ended) => return None,
             () = tokio::time::sleep_until(until) => return None,
-            changed = changes.changed() => changed.ok()?,
+            seen = changes.changed() => seen.ok()?,
             () = tokio::time::sleep(AT_LEAST) => {}
         }
-        Some((Ok(Event::default().event("changed").data("")), (changes, ending)))
+        Some((Ok(changed()), (changes, ending)))
     });
     Sse::new(events).keep_alive(KeepAlive::new().interval(Duration::from_secs(15)))
+}
+
+/// Browsers hand on no event without data.
+fn changed() -> Event {
+    Event::default().event("changed").data("look")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use axum::response::IntoResponse;
+    use http_body_util::BodyExt;
+
+    #[tokio::test]
+    async fn a_change_is_told_with_data_since_browsers_drop_an_event_without() {
+        let one = futures::stream::iter([Ok::<_, Infallible>(changed())]);
+        let body = Sse::new(one).into_response().into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(body, "event: changed\ndata: look\n\n");
+    }
 }

@@ -120,9 +120,7 @@ impl Samples {
     }
 
     fn take(&self, status: &Status, figures: &Figures, at: Timestamp) {
-        let mut hasher = DefaultHasher::new();
-        format!("{status:?}{figures:?}").hash(&mut hasher);
-        let seen = hasher.finish();
+        let seen = seen(status, figures);
         self.changed.send_if_modified(|known| std::mem::replace(known, seen) != seen);
         let mut sample = Sample { at, ..Sample::default() };
         for chain in &status.chains {
@@ -146,6 +144,15 @@ impl Samples {
     pub(super) fn all(&self) -> Vec<Sample> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner).samples.iter().cloned().collect()
     }
+}
+
+/// What pages are made fresh for. That a chain was looked at again and nothing was new is nothing to tell.
+fn seen(status: &Status, figures: &Figures) -> u64 {
+    let mut status = status.clone();
+    status.chains.iter_mut().for_each(|chain| chain.updated_at = None);
+    let mut hasher = DefaultHasher::new();
+    format!("{status:?}{figures:?}").hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Delivered a minute, over the last one (or two, where samples lie further apart); within the first minute, so far.
