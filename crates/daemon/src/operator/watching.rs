@@ -20,9 +20,6 @@ const NEAR: usize = 4;
 /// Addresses of a request of which changed labels are said.
 const RELABELLED_MAX: usize = 100;
 
-/// Addresses with the height each is to be read again from, where one was asked for.
-type Additions = Vec<(NewWatch, Option<Height>)>;
-
 /// Where a page of addresses ended: the chain, and the last address' bytes in it.
 type Place = (ChainName, Vec<u8>);
 
@@ -131,7 +128,7 @@ impl LocalOperator {
     }
 
     pub(super) async fn add_watched(&self, entries: Vec<WatchRequest>) -> Result<Vec<WatchAdded>, OperatorError> {
-        let mut by_chain: BTreeMap<ChainName, (Arc<ChainSlot>, Additions)> = BTreeMap::new();
+        let mut by_chain: BTreeMap<ChainName, (Arc<ChainSlot>, Vec<NewWatch>)> = BTreeMap::new();
         for entry in entries {
             let place = entry.line.map_or_else(String::new, |line| format!("line {line}: "));
             let refused = |mut error: OperatorError| {
@@ -141,7 +138,8 @@ impl LocalOperator {
             let slot = self.chains.get(&entry.chain).map_err(refused)?;
             let address = parse(&slot, &entry.address).map_err(refused)?;
             let (_, list) = by_chain.entry(entry.chain).or_insert_with(|| (slot.clone(), Vec::new()));
-            list.push((NewWatch { address, reference: entry.reference, origin: WatchOrigin::Command }, entry.from_height));
+            let (reference, from_height) = (entry.reference, entry.from_height);
+            list.push(NewWatch { address, reference, origin: WatchOrigin::Command, from_height });
         }
         for (slot, _) in by_chain.values() {
             self.has_first_block(slot).await?;
@@ -153,9 +151,9 @@ impl LocalOperator {
             let (mut from_height, mut rescan) = (Height::default(), None);
             let answers = match slot.running(self.running())? {
                 // All of them wait for the watcher at once: it lets what it reads go one time for all.
-                Some(handle) => join_all(list.chunks(COMMIT_MAX).map(|part| handle.add_since(part.to_vec()))).await,
+                Some(handle) => join_all(list.chunks(COMMIT_MAX).map(|part| handle.add(part.to_vec()))).await,
                 // Each of these loads the chain: better once.
-                None => vec![offline::add_since(self.stores.state.as_ref(), slot.id(), &list, self.clock.now()).await],
+                None => vec![offline::add(self.stores.state.as_ref(), slot.id(), &list, self.clock.now()).await],
             };
             for added in answers {
                 let added = self.watch(added)?;
@@ -169,12 +167,12 @@ impl LocalOperator {
     }
 
     /// Which of a few addresses have another label now.
-    async fn relabelled(&self, slot: &ChainSlot, list: &[(NewWatch, Option<Height>)]) -> Result<Vec<Relabelled>, OperatorError> {
+    async fn relabelled(&self, slot: &ChainSlot, list: &[NewWatch]) -> Result<Vec<Relabelled>, OperatorError> {
         let mut changed = Vec::new();
         if list.len() > RELABELLED_MAX {
             return Ok(changed);
         }
-        for (new, _) in list {
+        for new in list {
             let old = self.entry_of(slot, &new.address).await?;
             if let Some(old) = old.filter(|old| old.state == WatchState::Watching && old.reference != new.reference) {
                 let address = old.address.as_str().to_owned();

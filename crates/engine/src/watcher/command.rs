@@ -20,10 +20,9 @@ pub struct NewWatch {
     pub reference: Option<Arc<str>>,
     /// Who asks for it.
     pub origin: WatchOrigin,
+    /// Read again from this height on, if it is below what is covered.
+    pub from_height: Option<Height>,
 }
-
-/// Addresses with the height each is to be read again from, where one was asked for.
-pub(super) type Additions = Vec<(NewWatch, Option<Height>)>;
 
 /// What an addition gave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +36,7 @@ pub struct Added {
 /// What a watcher can be told.
 #[derive(Debug)]
 pub(super) enum Command {
-    Add(Additions, oneshot::Sender<Result<Added, WatchError>>),
+    Add(Vec<NewWatch>, oneshot::Sender<Result<Added, WatchError>>),
     Rescan(NewRescan, oneshot::Sender<Result<Rescan, WatchError>>),
     Order(RescanId, RescanOrder, oneshot::Sender<Result<Rescan, WatchError>>),
     Remove(Vec<Address>, oneshot::Sender<Result<u64, WatchError>>),
@@ -73,14 +72,8 @@ impl WatcherHandle {
         self.early.notify_one();
     }
 
-    /// Watches addresses. Durable when it returns: the first height from which all of them are covered.
-    pub async fn add(&self, addresses: Vec<NewWatch>) -> Result<Height, WatchError> {
-        let addresses = addresses.into_iter().map(|new| (new, None)).collect();
-        Ok(self.add_since(addresses).await?.from)
-    }
-
     /// Watches addresses, and reads the chain again for those that come with a height below what is covered. Durable when it returns.
-    pub async fn add_since(&self, addresses: Vec<(NewWatch, Option<Height>)>) -> Result<Added, WatchError> {
+    pub async fn add(&self, addresses: Vec<NewWatch>) -> Result<Added, WatchError> {
         self.ask(|answer| Command::Add(addresses, answer)).await
     }
 
@@ -120,7 +113,7 @@ impl WatcherHandle {
 pub(super) fn addition(
     state: &ChainState,
     set: &mut ChangeSet,
-    addresses: &[(NewWatch, Option<Height>)],
+    addresses: &[NewWatch],
     mut asking: Asking<'_>,
 ) -> Result<Added, WatchError> {
     let Some(tip) = state.trail.tip() else {
@@ -128,9 +121,9 @@ pub(super) fn addition(
         return Err(WatchError::Refused(text.to_owned()));
     };
     let from = tip.height.next();
-    for (new, since) in addresses {
+    for new in addresses {
         let found = state.watch.get(new.address.bytes());
-        let history = asking.history(found.as_ref(), *since, from);
+        let history = asking.history(found.as_ref(), new.from_height, from);
         set.changes.extend(desired::put(found.as_ref(), &new.address, new.reference.clone(), new.origin, from, history));
     }
     let rescan = asking.finish();

@@ -6,27 +6,14 @@ use super::rescan::{Asking, NewRescan, RescanOrder, order, start};
 use super::resume::{Resume, ResumeReport, plan};
 use super::share::is_conflict;
 use crate::Rules;
-use confirmd_core::{
-    Address, ChainId, ChainSource, ChainState, ChangeSet, Clock, Height, Rescan, RescanId, StateStore, Timestamp,
-};
+use confirmd_core::{Address, ChainId, ChainSource, ChainState, ChangeSet, Clock, Rescan, RescanId, StateStore, Timestamp};
 use std::collections::BTreeSet;
 
 /// A shared store may move on under a command, which is then planned anew; so often.
 const TRIES: u32 = 10;
 
-/// Watches addresses. The first height from which all of them are covered.
-pub async fn add(store: &dyn StateStore, chain: &ChainId, addresses: &[NewWatch]) -> Result<Height, WatchError> {
-    let addresses: Vec<_> = addresses.iter().map(|new| (new.clone(), None)).collect();
-    Ok(add_since(store, chain, &addresses, Timestamp::default()).await?.from)
-}
-
 /// Watches addresses; the next watcher reads the chain again for those that come with a height below what is covered.
-pub async fn add_since(
-    store: &dyn StateStore,
-    chain: &ChainId,
-    addresses: &[(NewWatch, Option<Height>)],
-    now: Timestamp,
-) -> Result<Added, WatchError> {
+pub async fn add(store: &dyn StateStore, chain: &ChainId, addresses: &[NewWatch], now: Timestamp) -> Result<Added, WatchError> {
     let busy = BTreeSet::new();
     planned_change(store, chain, |state, set| addition(state, set, addresses, Asking::by_command(state, &busy, now))).await
 }

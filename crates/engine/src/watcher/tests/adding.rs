@@ -158,8 +158,9 @@ struct Added {
 async fn add(handle: &WatcherHandle, node: &Slow, name: String) -> (String, Height, bool) {
     node.chance.pause().await;
     let during_a_read = node.is_read();
-    let new = NewWatch { address: ScriptedChain::address(&name), reference: None, origin: WatchOrigin::Command };
-    let from = handle.add(vec![new]).await.unwrap();
+    let new =
+        NewWatch { address: ScriptedChain::address(&name), reference: None, origin: WatchOrigin::Command, from_height: None };
+    let from = handle.add(vec![new]).await.unwrap().from;
     node.adding.lock().unwrap().remove(&name);
     (name, from, during_a_read)
 }

@@ -4,7 +4,7 @@ use super::*;
 use confirmd_core::WatchOrigin;
 
 fn new_watch(text: &str) -> NewWatch {
-    NewWatch { address: ScriptedChain::address(text), reference: None, origin: WatchOrigin::Command }
+    NewWatch { address: ScriptedChain::address(text), reference: None, origin: WatchOrigin::Command, from_height: None }
 }
 
 /// Runs the watcher beside the test until the test is done with it.
@@ -36,7 +36,7 @@ impl Running {
 async fn an_address_is_covered_from_the_height_the_answer_names() {
     let Desk { directory, store, chain, watcher } = Desk::new(1).await;
     let running = Running::start(watcher);
-    let from = running.handle.add(vec![new_watch("bob")]).await.unwrap();
+    let from = running.handle.add(vec![new_watch("bob")]).await.unwrap().from;
     assert_eq!(from, Height(21));
     let tip = chain.mine([Pay::new("t", "bob", 5)]);
     running.until_at(&tip).await;
@@ -54,7 +54,7 @@ async fn the_same_commands_work_on_a_state_that_nobody_runs() {
     let desk = Desk::new(1).await;
     let chain_id = desk.watcher.rules.chain.clone();
     let store: Arc<dyn StateStore> = desk.store.clone();
-    let from = offline::add(store.as_ref(), &chain_id, &[new_watch("bob")]).await.unwrap();
+    let from = offline::add(store.as_ref(), &chain_id, &[new_watch("bob")], Timestamp::default()).await.unwrap().from;
     assert_eq!(from, Height(21));
     assert_eq!(offline::remove(store.as_ref(), &chain_id, &[ScriptedChain::address("bob")]).await.unwrap(), 1);
     let refused = offline::resume(store.as_ref(), &desk.chain, &SystemClock, Resume::default()).await.unwrap_err();
@@ -65,7 +65,7 @@ async fn the_same_commands_work_on_a_state_that_nobody_runs() {
 async fn an_address_that_left_the_configuration_goes_and_one_added_by_command_stays() {
     let desk = Desk::new(1).await;
     let store: Arc<dyn StateStore> = desk.store.clone();
-    offline::add(store.as_ref(), &desk.watcher.rules.chain.clone(), &[new_watch("bob")]).await.unwrap();
+    offline::add(store.as_ref(), &desk.watcher.rules.chain.clone(), &[new_watch("bob")], Timestamp::default()).await.unwrap();
     let chain = desk.chain.clone();
     let mut desk = desk.restart(chain, &["carol"]).await;
     desk.tick().await;
@@ -82,11 +82,11 @@ async fn a_command_for_an_address_that_the_configuration_has_just_dropped_counts
         let add = vec![new_watch("alice")];
         if running {
             let (answer, answered) = tokio::sync::oneshot::channel();
-            desk.watcher.carry_out(Command::Add(vec![(add[0].clone(), None)], answer)).await.unwrap();
+            desk.watcher.carry_out(Command::Add(add, answer)).await.unwrap();
             assert_eq!(answered.await.unwrap().unwrap().from, Height(21));
         } else {
             let chain = desk.watcher.rules.chain.clone();
-            offline::add(desk.store.as_ref(), &chain, &add).await.unwrap();
+            offline::add(desk.store.as_ref(), &chain, &add, Timestamp::default()).await.unwrap();
             desk.watcher = open_watcher(&desk.store, &desk.chain, &["carol"]).await;
         }
         desk.chain.mine([Pay::new("t", "alice", 5)]);
@@ -99,7 +99,7 @@ async fn a_command_for_an_address_that_the_configuration_has_just_dropped_counts
 async fn an_address_that_the_configuration_lists_again_goes_with_it() {
     let desk = Desk::new(1).await;
     let chain_id = desk.watcher.rules.chain.clone();
-    offline::add(desk.store.as_ref(), &chain_id, &[new_watch("alice")]).await.unwrap();
+    offline::add(desk.store.as_ref(), &chain_id, &[new_watch("alice")], Timestamp::default()).await.unwrap();
     let lists: [(&[&str], bool); 2] = [(&["alice"], true), (&[], false)];
     for (watch, watched) in lists {
         let mut watcher = open_watcher(&desk.store, &desk.chain, watch).await;
@@ -117,7 +117,7 @@ async fn an_address_is_refused_while_no_height_can_be_promised() {
     let mut set = ChangeSet::new(watcher.rules.chain.clone(), watcher.state.version);
     let busy = std::collections::BTreeSet::new();
     let asking = rescan::Asking::by_command(watcher.state(), &busy, Timestamp(0));
-    let refused = command::addition(watcher.state(), &mut set, &[(new_watch("bob"), None)], asking).unwrap_err();
+    let refused = command::addition(watcher.state(), &mut set, &[new_watch("bob")], asking).unwrap_err();
     assert!(refused.to_string().contains("no first block yet"), "{refused}");
 }
 
@@ -193,7 +193,7 @@ async fn a_catch_up_does_not_keep_commands_waiting() {
     let store = open_store(&directory).await;
     let running = Running::start(open_watcher(&store, &chain, &["alice"]).await);
     running.handle.subscribe().wait_for(|status| status.trail_tip.is_some()).await.unwrap();
-    let from = running.handle.add(vec![new_watch("bob")]).await.unwrap();
+    let from = running.handle.add(vec![new_watch("bob")]).await.unwrap().from;
     assert!(from < Height(500), "answered only at {from}, after the catch-up");
     running.stop().await;
 }

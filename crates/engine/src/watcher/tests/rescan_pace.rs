@@ -26,7 +26,7 @@ async fn history_that_takes_for_ever_never_delays_the_live_watch_and_takes_no_mo
     let handle = watcher.handle();
     let (stop, stopped) = watch::channel(false);
     let task = tokio::spawn(watcher.run(stopped));
-    handle.add_since(vec![since("bob", 1)]).await.unwrap();
+    handle.add(vec![since("bob", 1)]).await.unwrap();
     let began = Instant::now();
     let mut status = handle.subscribe();
     for _ in 0..120 {
@@ -53,7 +53,7 @@ async fn a_running_watcher_reads_history_by_itself_and_tells_how_far_it_is() {
     let handle = watcher.handle();
     let (stop, stopped) = watch::channel(false);
     let task = tokio::spawn(watcher.run(stopped));
-    handle.add_since(vec![since("bob", 1)]).await.unwrap();
+    handle.add(vec![since("bob", 1)]).await.unwrap();
     let done = |status: &ChainStatus| status.rescans.iter().any(|one| one.rescan.state == RescanState::Done);
     handle.subscribe().wait_for(done).await.unwrap();
     stop.send(true).unwrap();

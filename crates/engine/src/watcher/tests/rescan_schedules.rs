@@ -1,7 +1,8 @@
 //! Rescans under random schedules: blocks, reorgs, additions, pauses, restarts and commits that fail, in any order.
 
+use super::rescans::since;
 use super::*;
-use confirmd_core::{Event, History, Position, RescanState, StoreError, WatchOrigin};
+use confirmd_core::{Event, History, Position, RescanState, StoreError};
 use confirmd_testkit::{MemoryDisk, MemoryStore};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -142,9 +143,9 @@ impl Play {
         let Some(tip) = self.watcher().state.trail.tip() else { return };
         let from = tip.height.0.saturating_sub(u64::from(below)).max(1);
         let name = NAMES[usize::from(who)];
-        let new = NewWatch { address: ScriptedChain::address(name), reference: None, origin: WatchOrigin::Command };
+        let new = since(name, from);
         let (answer, answered) = tokio::sync::oneshot::channel();
-        let outcome = self.watcher().carry_out(Command::Add(vec![(new, Some(Height(from)))], answer)).await;
+        let outcome = self.watcher().carry_out(Command::Add(vec![new], answer)).await;
         self.survive(outcome).await;
         // Of a command that failed it is looked up whether it was recorded.
         let recorded = self.watcher().state.watch.get(name.as_bytes()).is_some();

@@ -3,12 +3,13 @@
 use super::*;
 use confirmd_core::{AssetId, HeightRange, Rescan, RescanId, RescanScope, RescanState, SourceErrorKind, WatchOrigin};
 
-pub(super) fn since(text: &str, from: u64) -> (NewWatch, Option<Height>) {
-    (NewWatch { address: ScriptedChain::address(text), reference: None, origin: WatchOrigin::Command }, Some(Height(from)))
+pub(super) fn since(text: &str, from: u64) -> NewWatch {
+    let (address, from_height) = (ScriptedChain::address(text), Some(Height(from)));
+    NewWatch { address, reference: None, origin: WatchOrigin::Command, from_height }
 }
 
 impl Desk {
-    async fn add_since(&mut self, addresses: Vec<(NewWatch, Option<Height>)>) -> Added {
+    async fn add(&mut self, addresses: Vec<NewWatch>) -> Added {
         let (answer, answered) = tokio::sync::oneshot::channel();
         self.watcher.carry_out(Command::Add(addresses, answer)).await.unwrap();
         answered.await.unwrap().unwrap()
@@ -82,7 +83,7 @@ async fn an_address_is_read_from_the_height_it_was_asked_from() {
     for span_max in [1, 7, 1000] {
         let mut desk = paid_for_long(span_max).await;
         assert_eq!(desk.events().await, [confirmed("a45")]);
-        let added = desk.add_since(vec![since("bob", 20)]).await;
+        let added = desk.add(vec![since("bob", 20)]).await;
         assert_eq!((added.from, added.rescan), (Height(61), Some(RescanId(1))));
         desk.rescan().await;
         let events = desk.events().await;
@@ -101,7 +102,7 @@ async fn an_address_is_read_from_the_height_it_was_asked_from() {
 #[tokio::test]
 async fn what_is_below_the_floor_is_confirmed_and_settled_in_one_commit_and_never_again() {
     let mut desk = paid_for_long(1000).await;
-    desk.add_since(vec![since("bob", 1)]).await;
+    desk.add(vec![since("bob", 1)]).await;
     desk.rescan().await;
     let settled = desk.store.settled_above(&desk.watcher.rules.chain, Height(0)).await.unwrap();
     assert_eq!(settled.iter().filter(|one| one.archived.height <= Height(54)).count(), 6);
@@ -125,7 +126,7 @@ async fn many_additions_are_read_in_one_pass_each_from_its_own_height() {
     desk.follow().await;
     desk.events().await;
     for (name, from) in [("bob", 30), ("carol", 61), ("dave", 62)] {
-        assert_eq!(desk.add_since(vec![since(name, from)]).await.rescan, Some(RescanId(1)));
+        assert_eq!(desk.add(vec![since(name, from)]).await.rescan, Some(RescanId(1)));
     }
     assert_eq!(desk.rescan_of(1).addresses, 3);
     let before = desk.chain.requests();
@@ -138,12 +139,12 @@ async fn many_additions_are_read_in_one_pass_each_from_its_own_height() {
 async fn an_address_that_comes_while_a_rescan_is_read_gets_its_whole_range_in_the_same_pass() {
     let mut desk = paid_for_long(10).await;
     desk.events().await;
-    desk.add_since(vec![since("bob", 1)]).await;
+    desk.add(vec![since("bob", 1)]).await;
     desk.watcher.rescan_step().await.unwrap();
     desk.watcher.rescan_step().await.unwrap();
     desk.chain.mine([]);
     desk.follow().await;
-    let second = desk.add_since(vec![since("alice", 1)]).await;
+    let second = desk.add(vec![since("alice", 1)]).await;
     assert_eq!(second.rescan, Some(RescanId(2)), "one that is being read takes no more addresses");
     desk.rescan().await;
     assert_eq!(names(&desk.events().await), ["a15", "b10", "b20", "b30", "b40", "b50"]);
@@ -153,14 +154,14 @@ async fn an_address_that_comes_while_a_rescan_is_read_gets_its_whole_range_in_th
 #[tokio::test]
 async fn nothing_is_read_again_for_what_is_covered() {
     let mut desk = paid_for_long(1000).await;
-    assert_eq!(desk.add_since(vec![since("bob", 61)]).await.rescan, None, "the live watch covers it");
-    assert_eq!(desk.add_since(vec![since("alice", 30)]).await.rescan, None, "watched since 21");
-    assert_eq!(desk.add_since(vec![since("bob", 20)]).await.rescan, Some(RescanId(1)));
-    assert_eq!(desk.add_since(vec![since("bob", 30)]).await.rescan, None, "asked for already");
-    assert_eq!(desk.add_since(vec![(since("bob", 1).0, None)]).await.rescan, None);
+    assert_eq!(desk.add(vec![since("bob", 61)]).await.rescan, None, "the live watch covers it");
+    assert_eq!(desk.add(vec![since("alice", 30)]).await.rescan, None, "watched since 21");
+    assert_eq!(desk.add(vec![since("bob", 20)]).await.rescan, Some(RescanId(1)));
+    assert_eq!(desk.add(vec![since("bob", 30)]).await.rescan, None, "asked for already");
+    assert_eq!(desk.add(vec![NewWatch { from_height: None, ..since("bob", 1) }]).await.rescan, None);
     desk.rescan().await;
-    assert_eq!(desk.add_since(vec![since("bob", 20)]).await.rescan, None, "read already");
-    assert_eq!(desk.add_since(vec![since("bob", 10)]).await.rescan, Some(RescanId(2)));
+    assert_eq!(desk.add(vec![since("bob", 20)]).await.rescan, None, "read already");
+    assert_eq!(desk.add(vec![since("bob", 10)]).await.rescan, Some(RescanId(2)));
     desk.rescan().await;
     assert_eq!(names(&desk.events().await), ["a45", "b10", "b20", "b30", "b40", "b50"]);
 }
@@ -169,7 +170,7 @@ async fn nothing_is_read_again_for_what_is_covered() {
 async fn a_restart_amid_a_rescan_goes_on_where_it_was() {
     let mut desk = paid_for_long(10).await;
     desk.events().await;
-    desk.add_since(vec![since("bob", 1)]).await;
+    desk.add(vec![since("bob", 1)]).await;
     for _ in 0..3 {
         desk.watcher.rescan_step().await.unwrap();
     }
@@ -186,7 +187,7 @@ async fn a_restart_amid_a_rescan_goes_on_where_it_was() {
 async fn a_step_that_was_read_but_not_committed_leaves_nothing() {
     let mut desk = paid_for_long(10).await;
     desk.events().await;
-    desk.add_since(vec![since("bob", 1)]).await;
+    desk.add(vec![since("bob", 1)]).await;
     assert!(desk.watcher.begin_rescan_step(true));
     let read = desk.watcher.rescans.ended().await;
     assert!(read.0.is_ok());
@@ -205,7 +206,7 @@ async fn a_reorg_between_a_steps_read_and_its_commit_discards_it() {
     desk.chain.mine_empty(3);
     desk.follow().await;
     desk.events().await;
-    desk.add_since(vec![since("carol", 55)]).await;
+    desk.add(vec![since("carol", 55)]).await;
     assert!(desk.watcher.begin_rescan_step(true));
     let read = desk.watcher.rescans.ended().await;
     assert_eq!(read.0.as_ref().unwrap().transfers.len(), 1, "it stands in block 61 of the old branch");
@@ -227,7 +228,7 @@ async fn a_reorg_between_a_steps_read_and_its_commit_discards_it() {
 async fn a_reorg_that_the_watcher_has_not_seen_yet_stops_the_rescan_until_it_has() {
     let mut desk = paid_for_long(1000).await;
     desk.events().await;
-    desk.add_since(vec![since("bob", 1)]).await;
+    desk.add(vec![since("bob", 1)]).await;
     desk.chain.fork(3);
     desk.chain.mine_empty(5);
     assert!(desk.watcher.rescan_step().await.unwrap());
@@ -246,7 +247,7 @@ async fn a_deposit_that_a_rescan_found_is_reverted_like_any_other() {
     desk.chain.mine_empty(3);
     desk.follow().await;
     desk.events().await;
-    desk.add_since(vec![since("carol", 55)]).await;
+    desk.add(vec![since("carol", 55)]).await;
     desk.rescan().await;
     assert_eq!(desk.events().await, [confirmed("c")]);
     desk.chain.fork(4);
@@ -262,7 +263,7 @@ async fn a_deposit_that_a_rescan_found_is_reverted_like_any_other() {
 async fn a_rescan_is_paused_resumed_and_cancelled() {
     let mut desk = paid_for_long(10).await;
     desk.events().await;
-    desk.add_since(vec![since("bob", 1)]).await;
+    desk.add(vec![since("bob", 1)]).await;
     desk.watcher.rescan_step().await.unwrap();
     assert_eq!(desk.order(1, RescanOrder::Pause).await.unwrap().state, RescanState::Paused);
     assert!(!desk.watcher.rescan_step().await.unwrap());
@@ -281,7 +282,7 @@ async fn a_rescan_is_paused_resumed_and_cancelled() {
     let refused = desk.order(7, RescanOrder::Pause).await.unwrap_err().to_string();
     assert!(refused.contains("no rescan 7"), "{refused}");
     // Whoever asks again gets it anew.
-    assert_eq!(desk.add_since(vec![since("bob", 1)]).await.rescan, Some(RescanId(2)));
+    assert_eq!(desk.add(vec![since("bob", 1)]).await.rescan, Some(RescanId(2)));
     desk.rescan().await;
     assert_eq!(names(&desk.events().await), ["b30", "b40", "b50"]);
 }
@@ -290,7 +291,7 @@ async fn a_rescan_is_paused_resumed_and_cancelled() {
 async fn a_step_is_discarded_if_its_rescan_was_paused_while_it_was_read() {
     let mut desk = paid_for_long(1000).await;
     desk.events().await;
-    desk.add_since(vec![since("bob", 1)]).await;
+    desk.add(vec![since("bob", 1)]).await;
     assert!(desk.watcher.begin_rescan_step(true));
     let read = desk.watcher.rescans.ended().await;
     desk.order(1, RescanOrder::Pause).await.unwrap();
@@ -302,7 +303,7 @@ async fn a_step_is_discarded_if_its_rescan_was_paused_while_it_was_read() {
 async fn a_removed_address_is_not_read_for() {
     let mut desk = paid_for_long(10).await;
     desk.events().await;
-    desk.add_since(vec![since("bob", 1)]).await;
+    desk.add(vec![since("bob", 1)]).await;
     desk.watcher.rescan_step().await.unwrap();
     let (answer, answered) = tokio::sync::oneshot::channel();
     desk.watcher.carry_out(Command::Remove(vec![ScriptedChain::address("bob")], answer)).await.unwrap();
@@ -315,7 +316,7 @@ async fn a_removed_address_is_not_read_for() {
 async fn a_node_that_can_not_give_history_fails_the_rescan_and_not_the_chain() {
     let mut desk = paid_for_long(1000).await;
     desk.events().await;
-    desk.add_since(vec![since("bob", 1)]).await;
+    desk.add(vec![since("bob", 1)]).await;
     desk.chain.fail_next([SourceErrorKind::Transient { retry_after: None }]);
     desk.watcher.rescan_step().await.unwrap();
     assert_eq!(desk.rescan_of(1).state, RescanState::Running, "tried again later");
@@ -371,7 +372,7 @@ async fn a_block_with_very_many_deposits_is_a_commit_of_its_own() {
     desk.chain.mine((0..300).map(|n| Pay { output_index: n, ..Pay::new("more", "bob", 1) }));
     desk.chain.mine_empty(3);
     desk.follow().await;
-    desk.add_since(vec![since("bob", 1)]).await;
+    desk.add(vec![since("bob", 1)]).await;
     desk.rescan().await;
     assert_eq!((desk.events().await.len(), desk.rescan_of(1).found), (1300, 1300));
 }
@@ -395,7 +396,7 @@ async fn an_empty_slot_at_a_steps_end_is_read_past() {
     watcher.tick().await.unwrap();
     let mut desk = Desk { directory, store, chain, watcher };
     desk.follow().await;
-    desk.add_since(vec![since("bob", 1)]).await;
+    desk.add(vec![since("bob", 1)]).await;
     desk.rescan().await;
     assert_eq!(desk.events().await.len(), 48);
 }
@@ -431,7 +432,7 @@ async fn the_configuration_asks_once_for_an_addresss_history() {
 async fn of_two_instances_that_read_the_same_history_one_is_discarded() {
     let mut desk = paid_for_long(1000).await;
     desk.events().await;
-    desk.add_since(vec![since("bob", 1)]).await;
+    desk.add(vec![since("bob", 1)]).await;
     let mut other = open_watcher(&desk.store, &desk.chain, &["alice"]).await;
     other.tick().await.unwrap();
     assert!(other.begin_rescan_step(true));
@@ -466,7 +467,7 @@ async fn a_command_on_a_state_that_nobody_runs_is_read_by_the_next_watcher() {
     desk.events().await;
     let (chain_id, now) = (desk.watcher.rules.chain.clone(), SystemClock.now());
     let store: Arc<dyn StateStore> = desk.store.clone();
-    let added = offline::add_since(store.as_ref(), &chain_id, &[since("bob", 30)], now).await.unwrap();
+    let added = offline::add(store.as_ref(), &chain_id, &[since("bob", 30)], now).await.unwrap();
     assert_eq!(added.rescan, Some(RescanId(1)));
     let paused = offline::order_rescan(store.as_ref(), &chain_id, RescanId(1), RescanOrder::Pause, now).await.unwrap();
     assert_eq!(paused.state, RescanState::Paused);

@@ -72,7 +72,12 @@ async fn g11_an_instance_whose_turn_it_is_not_reads_nothing_and_still_takes_comm
     desk.chain.mine_empty(4);
     tokio::time::sleep(Duration::from_secs(8)).await;
     assert_eq!(handle.status().trail_tip, desk.tip(), "it read although it was not its turn");
-    let new = NewWatch { address: ScriptedChain::address("bob"), reference: None, origin: confirmd_core::WatchOrigin::Command };
+    let new = NewWatch {
+        address: ScriptedChain::address("bob"),
+        reference: None,
+        origin: confirmd_core::WatchOrigin::Command,
+        from_height: None,
+    };
     handle.add(vec![new]).await.unwrap();
     // The one that reads is gone.
     *turns.theirs.lock().unwrap() = None;

@@ -23,7 +23,7 @@ impl World {
         let handle = process.handles[chain].clone();
         let named = ScriptedChain::address(ADDRESSES[usize::from(address)]);
         let answered = if add {
-            let new = NewWatch { address: named, reference: None, origin: WatchOrigin::Command };
+            let new = NewWatch { address: named, reference: None, origin: WatchOrigin::Command, from_height: None };
             let covered = timeout(COMMAND_LONGEST, handle.add(vec![new])).await;
             covered.is_ok_and(|answer| answer.is_ok())
         } else {
