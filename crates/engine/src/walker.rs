@@ -120,6 +120,11 @@ async fn parent_below(source: &dyn ChainSource, header: &BlockHeader, below: Hei
     Ok(Some(parent))
 }
 
+/// Whether a header's links lead to the ancestor.
+async fn descends(source: &dyn ChainSource, header: &BlockHeader, ancestor: &BlockRef) -> Result<bool, SourceError> {
+    Ok(parent_below(source, header, ancestor.height).await?.is_some_and(|parent| parent == ancestor.hash))
+}
+
 /// Whether a header's links lead below everything that an ancestor is searched in.
 async fn links_below(source: &dyn ChainSource, trail: &Trail, header: &BlockHeader) -> Result<bool, SourceError> {
     let below = trail.dense_from();
@@ -156,16 +161,15 @@ async fn judge(
     };
     match lowest_other {
         // A height that is empty now was left out only if the headers above link past it.
-        Some(header) if skipped_below_other => match parent_below(source, &header, ancestor.height).await? {
-            Some(parent) if parent == ancestor.hash => forked(ancestor),
-            _ => Err(contradiction("its headers do not link past a height that is empty now")),
+        Some(header) if skipped_below_other => match descends(source, &header, &ancestor).await? {
+            true => forked(ancestor),
+            false => Err(contradiction("its headers do not link past a height that is empty now")),
         },
         Some(_) => forked(ancestor),
         None => {
             for above in 1..=PROBES_ABOVE_TIP {
                 if let Some(header) = source.header_at(tip.height.plus(above)).await? {
-                    let parent = parent_below(source, &header, ancestor.height).await?;
-                    return if parent == Some(ancestor.hash.clone()) { forked(ancestor) } else { Ok(Walk::Behind) };
+                    return if descends(source, &header, &ancestor).await? { forked(ancestor) } else { Ok(Walk::Behind) };
                 }
             }
             Ok(Walk::Behind)
