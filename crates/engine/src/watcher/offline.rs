@@ -34,41 +34,14 @@ pub async fn order_rescan(
     planned_change(store, chain, |state, set| order(state, set, id, told, now)).await
 }
 
-async fn planned_change<T>(
-    store: &dyn StateStore,
-    chain: &ChainId,
-    plan: impl Fn(&ChainState, &mut ChangeSet) -> Result<T, WatchError>,
-) -> Result<T, WatchError> {
-    for last in (0..TRIES).map(|tried| tried + 1 == TRIES) {
-        let state = load(store, chain).await?;
-        let mut set = ChangeSet::new(chain.clone(), state.version);
-        let value = plan(&state, &mut set)?;
-        match commit(store, set).await {
-            Err(error) if is_conflict(&error) && !last => {}
-            done => return done.map(|()| value),
-        }
-    }
-    Err(WatchError::Stopped)
-}
-
 /// Stops taking new deposits to addresses; returns how many of them were watched.
 pub async fn remove(store: &dyn StateStore, chain: &ChainId, addresses: &[Address]) -> Result<u64, WatchError> {
-    for _ in 1..TRIES {
-        match remove_once(store, chain, addresses).await {
-            Err(error) if is_conflict(&error) => {}
-            done => return done,
-        }
-    }
-    remove_once(store, chain, addresses).await
-}
-
-async fn remove_once(store: &dyn StateStore, chain: &ChainId, addresses: &[Address]) -> Result<u64, WatchError> {
-    let state = load(store, chain).await?;
-    let (changes, count) = removals(&state, addresses);
-    let mut set = ChangeSet::new(chain.clone(), state.version);
-    set.changes = changes;
-    commit(store, set).await?;
-    Ok(count)
+    let plan = |state: &ChainState, set: &mut ChangeSet| {
+        let (changes, count) = removals(state, addresses);
+        set.changes = changes;
+        Ok(count)
+    };
+    planned_change(store, chain, plan).await
 }
 
 /// Resumes a halted chain. Reads the source if a reorg is accepted.
@@ -78,16 +51,32 @@ pub async fn resume(
     clock: &dyn Clock,
     how: Resume,
 ) -> Result<ResumeReport, WatchError> {
-    for _ in 1..TRIES {
+    let mut tries = 1;
+    loop {
         let (report, set) = planned(store, source, clock, how).await?;
         match commit(store, set).await {
-            Err(error) if is_conflict(&error) => {}
+            Err(error) if is_conflict(&error) && tries < TRIES => tries += 1,
             done => return done.map(|()| report),
         }
     }
-    let (report, set) = planned(store, source, clock, how).await?;
-    commit(store, set).await?;
-    Ok(report)
+}
+
+/// Commits a planned change.
+async fn planned_change<T>(
+    store: &dyn StateStore,
+    chain: &ChainId,
+    plan: impl Fn(&ChainState, &mut ChangeSet) -> Result<T, WatchError>,
+) -> Result<T, WatchError> {
+    let mut tries = 1;
+    loop {
+        let state = load(store, chain).await?;
+        let mut set = ChangeSet::new(chain.clone(), state.version);
+        let value = plan(&state, &mut set)?;
+        match commit(store, set).await {
+            Err(error) if is_conflict(&error) && tries < TRIES => tries += 1,
+            done => return done.map(|()| value),
+        }
+    }
 }
 
 /// What resuming a halted chain would do. Changes nothing.
