@@ -47,11 +47,7 @@ impl Watcher {
     }
 
     fn left_to_others(&mut self, error: String) -> bool {
-        if self.unreachable_since.is_none() {
-            tracing::warn!(chain = %self.rules.chain_name, error = %error, "this instance's node is of no use; another instance reads");
-        }
-        let since = *self.unreachable_since.get_or_insert_with(|| self.deps.clock.now());
-        self.publish(|status| status.phase = Phase::Unreachable { since, error });
+        self.unreachable(error, "this instance's node is of no use; another instance reads");
         false
     }
 }

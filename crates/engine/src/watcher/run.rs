@@ -300,12 +300,17 @@ impl Watcher {
         let SourceErrorKind::Transient { retry_after } = error.kind else {
             return self.halt(HaltReason::Source { detail: text }).await;
         };
+        self.unreachable(text, "the source gives no answer");
+        Ok(Next::Wait(retry_after))
+    }
+
+    /// Publishes that the node is of no use now, and since when; one line in the log where that begins.
+    pub(super) fn unreachable(&mut self, error: String, line: &'static str) {
         if self.unreachable_since.is_none() {
-            tracing::warn!(chain = %self.rules.chain_name, error = %text, "the source gives no answer");
+            tracing::warn!(chain = %self.rules.chain_name, error, "{line}");
         }
         let since = *self.unreachable_since.get_or_insert_with(|| self.deps.clock.now());
-        self.publish(|status| status.phase = Phase::Unreachable { since, error: text });
-        Ok(Next::Wait(retry_after))
+        self.publish(|status| status.phase = Phase::Unreachable { since, error });
     }
 
     /// Publishes what the chain does; a change of phase is one line in the log.
