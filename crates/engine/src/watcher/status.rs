@@ -1,6 +1,6 @@
 //! What a chain is doing, for people and metrics.
 
-use super::rescan::{RescanStatus, shown};
+use super::rescan::RescanStatus;
 use confirmd_core::{BlockRef, ChainId, ChainName, ChainState, FinalityTag, Halt, Height, Timestamp};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -129,6 +129,5 @@ impl ChainStatus {
         self.pending = state.pending.len();
         self.reported = state.reported.len();
         self.watched = state.watch.len();
-        self.rescans = shown(state).cloned().map(RescanStatus::still).collect();
     }
 }

@@ -127,11 +127,6 @@ impl Rescans {
         self.boarded.keys().copied().collect()
     }
 
-    /// Whether a step may begin now.
-    pub(super) fn is_due(&self) -> bool {
-        self.step.is_none() && self.not_before.is_none_or(|at| Instant::now() >= at)
-    }
-
     /// When the next step may begin, if something is to be read; `None` while one is under way.
     pub(super) fn next_at(&self, state: &ChainState) -> Option<Instant> {
         let open = state.rescans.values().any(|rescan| rescan.state == RescanState::Running);
@@ -261,8 +256,8 @@ impl Rescans {
     }
 
     /// A step failed; it is tried again after a while.
-    pub(super) fn stumbled(&mut self, text: Option<String>, at_least: Option<Duration>) {
-        self.trouble = text;
+    pub(super) fn stumbled(&mut self, text: String, at_least: Option<Duration>) {
+        self.trouble = Some(text);
         self.span = (self.span / 2).max(1);
         self.not_before = Some(Instant::now() + TROUBLE_REST.max(at_least.unwrap_or_default()));
     }

@@ -14,6 +14,5 @@ pub(super) use ask::{Asking, order, start};
 pub use ask::{NewRescan, RescanOrder};
 pub(super) use memory::Rescans;
 pub use status::RescanStatus;
-pub(super) use status::shown;
 #[cfg(test)]
 pub(super) use step::StepEnd;

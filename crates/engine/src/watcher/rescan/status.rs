@@ -20,15 +20,8 @@ pub struct RescanStatus {
     pub trouble: Option<String>,
 }
 
-impl RescanStatus {
-    /// Of a rescan that nobody reads.
-    pub fn still(rescan: Rescan) -> Self {
-        Self { rescan, heights_per_second: None, seconds_left: None, trouble: None }
-    }
-}
-
 /// Open rescans, lowest number first, then the last of those that ended.
-pub(in crate::watcher) fn shown(state: &ChainState) -> impl Iterator<Item = &Rescan> {
+pub(super) fn shown(state: &ChainState) -> impl Iterator<Item = &Rescan> {
     let open = state.rescans.values().filter(|rescan| rescan.state.is_open());
     open.chain(state.rescans.values().rev().filter(|rescan| !rescan.state.is_open()).take(ENDED_SHOWN))
 }

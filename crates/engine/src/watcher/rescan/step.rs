@@ -1,14 +1,14 @@
 //! One step of the rescans of a chain: begun beside the live watch, decided and committed between its ticks.
 
 use super::read::{StepError, StepRead, StepReader};
-use super::status::RescanStatus;
+use super::status::{RescanStatus, shown};
 use crate::fold::{Observation, fold};
 use crate::watcher::share::is_conflict;
 use crate::watcher::{Phase, WatchError, Watcher};
 use confirmd_core::{
     Change, ChangeSet, DepositKey, Rescan, RescanId, RescanScope, RescanState, SourceErrorKind, Transfer, with_causes,
 };
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -35,14 +35,8 @@ impl Watcher {
 
     /// Begins a step if there is something to read and it is time. Only while the live watch follows its node.
     pub(in crate::watcher) fn begin_rescan_step(&mut self, force: bool) -> bool {
-        let follows = force || matches!(self.status.borrow().phase, Phase::Following);
-        let connection = self.deps.source.connection();
-        if self.state.halt.is_some() || !follows || !(force || self.rescans.is_due()) || self.identified != Some(connection) {
-            return false;
-        }
-        if !self.state.rescans.values().any(|rescan| rescan.state == RescanState::Running) {
-            return false;
-        }
+        let due = force || self.rescan_due_at().is_some_and(|at| at <= Instant::now());
+        let Some(connection) = self.decidable().filter(|_| due) else { return false };
         self.rescans.board(&self.state, force);
         self.rescans.limit_span(self.deps.source.profile().span_max.get());
         let Some(tip) = self.state.trail.tip() else { return false };
@@ -64,7 +58,13 @@ impl Watcher {
     /// When a step may begin; never, if there is nothing to read.
     pub(in crate::watcher) fn rescan_due_at(&self) -> Option<Instant> {
         let follows = matches!(self.status.borrow().phase, Phase::Following);
-        self.rescans.next_at(&self.state).filter(|_| follows && self.state.halt.is_none())
+        self.rescans.next_at(&self.state).filter(|_| follows && self.decidable().is_some())
+    }
+
+    /// The connection to read on, if it is known to serve this network and anything may be decided.
+    fn decidable(&self) -> Option<u64> {
+        let connection = self.deps.source.connection();
+        (self.state.halt.is_none() && self.identified == Some(connection)).then_some(connection)
     }
 
     /// The deciding half of a step. What does not fit the state of this moment is discarded, as if it had never been read.
@@ -88,41 +88,30 @@ impl Watcher {
         let read = match read {
             Ok(read) => read,
             Err(StepError::Breach(breach)) => return self.fail_rescans(of, &breach.to_string()).await,
-            Err(StepError::Source(error)) => match error.kind {
-                SourceErrorKind::Fatal => return self.fail_rescans(of, &with_causes(&error)).await,
-                SourceErrorKind::Orphaned => {
-                    self.rescans.stumbled(Some(with_causes(&error)), None);
-                    return Ok(());
-                }
-                SourceErrorKind::Transient { retry_after } => {
-                    tracing::debug!(chain = %self.rules.chain_name, error = %error, "a rescan's step gave nothing");
-                    self.rescans.stumbled(Some(with_causes(&error)), retry_after);
-                    return Ok(());
-                }
-            },
+            Err(StepError::Source(error)) => {
+                let retry_after = match error.kind {
+                    SourceErrorKind::Fatal => return self.fail_rescans(of, &with_causes(&error)).await,
+                    SourceErrorKind::Orphaned => None,
+                    SourceErrorKind::Transient { retry_after } => {
+                        tracing::debug!(chain = %self.rules.chain_name, error = %error, "a rescan's step gave nothing");
+                        retry_after
+                    }
+                };
+                self.rescans.stumbled(with_causes(&error), retry_after);
+                return Ok(());
+            }
         };
         // A reorg since then took the tip off the trail: what was read may not be on its branch.
         if self.state.halt.is_some() || self.state.trail.hash_at(read.tip.height) != Some(&read.tip.hash) {
             return Ok(());
         }
         let running = |rescan: &&Rescan| rescan.state == RescanState::Running && of.get(&rescan.id) == Some(&rescan.addresses);
-        let mut rescans: BTreeMap<RescanId, Rescan> =
-            self.state.rescans.values().filter(running).map(|rescan| (rescan.id, rescan.clone())).collect();
+        let mut rescans: Vec<Rescan> = self.state.rescans.values().filter(running).cloned().collect();
         if rescans.is_empty() {
             return Ok(());
         }
-        let found: Vec<(Transfer, Vec<RescanId>)> = read
-            .transfers
-            .into_iter()
-            .map(|transfer| {
-                let askers = rescans.values().filter(|rescan| self.is_for(rescan, &transfer)).map(|rescan| rescan.id).collect();
-                (transfer, askers)
-            })
-            .filter(|(_, askers): &(Transfer, Vec<RescanId>)| !askers.is_empty())
-            .collect();
-        let askers: BTreeMap<DepositKey, Vec<RescanId>> =
-            found.iter().map(|(transfer, askers)| (transfer.key.clone(), askers.clone())).collect();
-        let transfers: Vec<Transfer> = found.into_iter().map(|(transfer, _)| transfer).collect();
+        let mut transfers = read.transfers;
+        transfers.retain(|transfer| rescans.iter().any(|rescan| self.is_for(rescan, transfer)));
         // Asked for now: a live tick may have settled a deposit since the step was read.
         let archived = self.reader(0).archived(&transfers).await?;
         let now = self.deps.clock.now();
@@ -131,24 +120,21 @@ impl Watcher {
             Ok(set) => set,
             Err(breach) => return self.fail_rescans(of, &breach.to_string()).await,
         };
-        for key in new_keys(&set) {
-            for id in askers.get(key).into_iter().flatten() {
-                if let Some(rescan) = rescans.get_mut(id) {
-                    rescan.found = rescan.found.saturating_add(1);
-                }
-            }
-        }
-        for mut rescan in rescans.into_values() {
+        let new = new_keys(&set);
+        for rescan in &mut rescans {
+            let own =
+                seen.transfers.iter().filter(|transfer| new.contains(&transfer.key) && self.is_for(rescan, transfer)).count();
+            rescan.found = rescan.found.saturating_add(u64::try_from(own).unwrap_or(u64::MAX));
             rescan.read(&read.range);
             if rescan.read_to.as_ref().is_none_or(|before| before.height < read.to.height) {
                 rescan.read_to = Some(read.to.clone());
             }
             rescan.changed_at = now;
-            set.changes.push(Change::RescanPut(rescan));
         }
-        self.commit(set.clone()).await?;
+        set.changes.extend(rescans.iter().cloned().map(Change::RescanPut));
+        self.commit(set).await?;
         self.rescans.went_on(&read.range, read.cut);
-        self.log_rescans(&set);
+        self.log_rescans(&rescans);
         Ok(())
     }
 
@@ -166,7 +152,7 @@ impl Watcher {
 
     /// The node can't give what a rescan needs: the rescan stops, the live watch goes on.
     async fn fail_rescans(&mut self, of: &BTreeMap<RescanId, u64>, why: &str) -> Result<(), WatchError> {
-        self.rescans.stumbled(Some(why.to_owned()), None);
+        self.rescans.stumbled(why.to_owned(), None);
         let mut set = ChangeSet::new(self.rules.chain.clone(), self.state.version);
         let running = self.state.rescans.values().filter(|rescan| rescan.state == RescanState::Running);
         for rescan in running.filter(|rescan| of.contains_key(&rescan.id)) {
@@ -180,9 +166,8 @@ impl Watcher {
         self.commit(set).await
     }
 
-    fn log_rescans(&self, set: &ChangeSet) {
-        for change in &set.changes {
-            let Change::RescanPut(rescan) = change else { continue };
+    fn log_rescans(&self, rescans: &[Rescan]) {
+        for rescan in rescans {
             match rescan.state {
                 RescanState::Done => tracing::info!(chain = %self.rules.chain_name, rescan = rescan.id.0, from = rescan.from.0,
                     to = rescan.to.0, found = rescan.found, "a rescan is done"),
@@ -194,7 +179,7 @@ impl Watcher {
 
     /// Rescans as a status shows them.
     pub(in crate::watcher) fn rescan_status(&self) -> Vec<RescanStatus> {
-        let shown = super::shown(&self.state).map(|rescan| {
+        let shown = shown(&self.state).map(|rescan| {
             let speed = self.rescans.speed(rescan);
             RescanStatus {
                 rescan: rescan.clone(),
@@ -209,13 +194,9 @@ impl Watcher {
 
 /// Keys that a change set takes in: pending from now on, or confirmed at once.
 fn new_keys(set: &ChangeSet) -> BTreeSet<&DepositKey> {
-    let pending: HashSet<&DepositKey> = set
-        .changes
-        .iter()
-        .filter_map(|change| match change {
-            Change::PendingPut(pending) => Some(&pending.transfer.key),
-            _ => None,
-        })
-        .collect();
-    pending.into_iter().chain(set.events.iter().map(|(event, _)| &event.transfer.key)).collect()
+    let pending = set.changes.iter().filter_map(|change| match change {
+        Change::PendingPut(pending) => Some(&pending.transfer.key),
+        _ => None,
+    });
+    pending.chain(set.events.iter().map(|(event, _)| &event.transfer.key)).collect()
 }
