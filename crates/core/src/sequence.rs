@@ -1,6 +1,6 @@
 //! The order of a key's events: sequence within a state, epoch across states.
 
-use crate::EventKind;
+use crate::{EventKind, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -45,3 +45,11 @@ impl fmt::Display for Sequence {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Epoch(pub u64);
+
+impl Epoch {
+    /// The epoch of a state that is put back from a copy at this time: greater than any it ever had, also where the clock went back.
+    #[must_use]
+    pub fn restored(self, now: Timestamp) -> Self {
+        Self(now.seconds().max(self.0.saturating_add(1)))
+    }
+}

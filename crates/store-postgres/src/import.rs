@@ -236,11 +236,10 @@ impl PgImport {
 
     async fn store(&self, store: &DumpedStore) -> Result<(), Failed> {
         let epoch = match self.options.restored {
-            // Greater than any epoch the state ever had, also where the clock went back.
-            true => self.options.clock.now().seconds().max(store.epoch.0.saturating_add(1)),
-            false => store.epoch.0,
+            true => store.epoch.restored(self.options.clock.now()),
+            false => store.epoch,
         };
-        let (epoch, created_at, next) = (int(epoch)?, int(store.created_at.0)?, int(store.next_position.0)?);
+        let (epoch, created_at, next) = (int(epoch.0)?, int(store.created_at.0)?, int(store.next_position.0)?);
         match self.session.execute(META, &[&store.id.as_str(), &epoch, &created_at, &next]).await? {
             0 => Err(Failed::Told(self.holds_one("begun meanwhile"))),
             _ => Ok(()),

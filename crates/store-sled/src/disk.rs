@@ -298,8 +298,7 @@ fn open_existing(reader: &Reader, file: &File, options: &OpenOptions) -> Result<
     }
     progress.census.verify(reader)?;
     if options.restored {
-        // Greater than any epoch this state ever had, also where the clock went back.
-        meta.epoch = Epoch(options.clock.now().seconds().max(meta.epoch.0.saturating_add(1)));
+        meta.epoch = meta.epoch.restored(options.clock.now());
         progress.epoch = meta.epoch;
         let mut rows = Rows::default();
         rows.put(keys::meta(), &meta)?;

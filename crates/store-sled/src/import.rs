@@ -11,7 +11,7 @@ use crate::store::{OpenOptions, SledStore};
 use async_trait::async_trait;
 use confirmd_core::{
     ChainId, Change, DumpRecord, DumpedArchive, DumpedAttempt, DumpedChain, DumpedConsumer, DumpedEvent, DumpedHeld, DumpedStore,
-    Epoch, KeyDigest, StoreError, StoreImport,
+    KeyDigest, StoreError, StoreImport,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -118,8 +118,7 @@ impl Work {
         let instance =
             u128::from_str_radix(store.id.as_str(), 16).map_err(|error| refused(format!("the store's id: {error}")))?;
         let epoch = match options.restored {
-            // Greater than any epoch the state ever had, also where the clock went back.
-            true => Epoch(options.clock.now().seconds().max(store.epoch.0.saturating_add(1))),
+            true => store.epoch.restored(options.clock.now()),
             false => store.epoch,
         };
         let meta = Meta { format: FORMAT, epoch, instance: instance.to_be_bytes(), created_at: store.created_at };
