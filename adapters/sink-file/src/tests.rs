@@ -14,12 +14,12 @@ fn delivery(n: u32) -> Delivery {
     let asset = Asset { id: AssetId::new("eip155:1/slip44:60").unwrap(), symbol: "ETH".into(), decimals: 18 };
     let event = Event {
         id: EventId::derive(&chain, &key, Epoch(1_790_000_000), Sequence(1)),
-        chain: chain.clone(),
+        chain,
         chain_name: ChainName::new("ethereum").unwrap(),
         epoch: Epoch(1_790_000_000),
         sequence: Sequence(1),
         transfer: Transfer {
-            key: key.clone(),
+            key,
             payment: Payment {
                 address: confirmd_core::Address::new([0xbb], "0xBB"),
                 asset: asset.id.clone(),
@@ -37,16 +37,8 @@ fn delivery(n: u32) -> Delivery {
         confirmations: 20,
         decided_at: Timestamp::from_seconds(1_767_225_600),
     };
-    Delivery {
-        position: Position(n.into()),
-        event: event.id.clone(),
-        chain,
-        key,
-        sequence: event.sequence,
-        kind: event.kind(),
-        attempt: 1,
-        body: event.to_body().into(),
-    }
+    let body = event.to_body().into();
+    Delivery::new(Position(n.into()), event, body, 1)
 }
 
 fn lines(batch: &[Delivery]) -> Vec<u8> {

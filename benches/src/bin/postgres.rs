@@ -126,12 +126,12 @@ fn delivery(number: u64) -> Result<Delivery> {
     let address = Address::new(number.to_be_bytes(), format!("0x{number:040x}"));
     let event = Event {
         id: EventId::derive(&chain, &key, EPOCH, Sequence(1)),
-        chain: chain.clone(),
+        chain,
         chain_name: ChainName::new("devnet")?,
         epoch: EPOCH,
         sequence: Sequence(1),
         transfer: Transfer {
-            key: key.clone(),
+            key,
             payment: Payment { address, asset: asset.id.clone(), amount: Amount::MAX, memo: None },
             block: BlockRef { height: Height(number), hash: BlockHash::new(format!("0x{number:064x}"))? },
             block_time: Some(Timestamp::from_seconds(1_767_225_600)),
@@ -144,14 +144,6 @@ fn delivery(number: u64) -> Result<Delivery> {
         confirmations: 12,
         decided_at: Timestamp::from_seconds(1_767_225_601),
     };
-    Ok(Delivery {
-        position: Position(number),
-        event: event.id.clone(),
-        chain,
-        key,
-        sequence: event.sequence,
-        kind: event.kind(),
-        attempt: 1,
-        body: event.to_body().into(),
-    })
+    let body = event.to_body().into();
+    Ok(Delivery::new(Position(number), event, body, 1))
 }

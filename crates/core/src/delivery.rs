@@ -1,6 +1,6 @@
 //! Deliveries: one event on its way to one consumer.
 
-use crate::{ChainId, ConsumerName, DepositKey, EventId, EventKind, Position, Sequence, Timestamp};
+use crate::{ChainId, ConsumerName, DepositKey, Event, EventId, EventKind, Position, Sequence, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -23,6 +23,15 @@ pub struct Delivery {
     pub attempt: u32,
     /// The frozen bytes.
     pub body: Arc<[u8]>,
+}
+
+impl Delivery {
+    /// An event at its place in the outbox, with its frozen bytes, on its `attempt`-th attempt.
+    pub fn new(position: Position, event: Event, body: Arc<[u8]>, attempt: u32) -> Self {
+        let kind = event.kind();
+        let Event { id, chain, transfer, sequence, .. } = event;
+        Self { position, event: id, chain, key: transfer.key, sequence, kind, attempt, body }
+    }
 }
 
 /// Where a delivery is in its life.

@@ -222,10 +222,7 @@ async fn deliveries(session: &Session, out: &BTreeMap<i64, u32>) -> Result<Vec<D
         let (event, body) = events.remove(position).ok_or_else(|| {
             refused(format!("the event at position {position} is undelivered but missing in the database; put a backup back"))
         })?;
-        let kind = event.kind();
-        let Event { id, chain, transfer, sequence, .. } = event;
-        let position = Position(uint(*position));
-        Ok(Delivery { position, event: id, chain, key: transfer.key, sequence, kind, attempt: *attempt, body })
+        Ok(Delivery::new(Position(uint(*position)), event, body, *attempt))
     };
     out.iter().map(delivery).collect()
 }

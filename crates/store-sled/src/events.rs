@@ -79,17 +79,6 @@ impl EventRow {
 
     /// As a sink is handed it.
     pub(crate) fn delivery(self, position: Position, attempt: u32) -> Delivery {
-        let kind = self.event.kind();
-        let Self { event, body } = self;
-        Delivery {
-            position,
-            event: event.id,
-            chain: event.chain,
-            key: event.transfer.key,
-            sequence: event.sequence,
-            kind,
-            attempt,
-            body,
-        }
+        Delivery::new(position, self.event, self.body, attempt)
     }
 }

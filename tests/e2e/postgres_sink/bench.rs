@@ -93,12 +93,12 @@ pub(super) fn delivery_of(number: u64, sequence: u64, epoch: u64, change: impl F
     let asset = Asset { id: AssetId::native(&chain, 60).unwrap(), symbol: "ETH".into(), decimals: 18 };
     let mut event = Event {
         id: EventId::derive(&chain, &key, Epoch(epoch), Sequence(sequence)),
-        chain: chain.clone(),
+        chain,
         chain_name: ChainName::new("devnet").unwrap(),
         epoch: Epoch(epoch),
         sequence: Sequence(sequence),
         transfer: Transfer {
-            key: key.clone(),
+            key,
             payment: Payment { address: Address::new([7], "0x07"), asset: asset.id.clone(), amount: Amount::MAX, memo: None },
             block: BlockRef { height: Height(number + 1), hash: BlockHash::new(format!("0xb{number}")).unwrap() },
             block_time: Some(Timestamp::from_seconds(1_767_225_600)),
@@ -112,16 +112,8 @@ pub(super) fn delivery_of(number: u64, sequence: u64, epoch: u64, change: impl F
         decided_at: Timestamp::from_seconds(1_767_225_601),
     };
     change(&mut event);
-    Delivery {
-        position: Position(number * 4 + sequence),
-        event: event.id.clone(),
-        chain,
-        key,
-        sequence: event.sequence,
-        kind: event.kind(),
-        attempt: 1,
-        body: event.to_body().into(),
-    }
+    let body = event.to_body().into();
+    Delivery::new(Position(number * 4 + sequence), event, body, 1)
 }
 
 /// Ids of everything posted, in order.

@@ -80,12 +80,12 @@ pub(crate) fn delivery(n: u32) -> Delivery {
     let asset = Asset { id: AssetId::new("eip155:1/slip44:60").unwrap(), symbol: "ETH".into(), decimals: 18 };
     let event = Event {
         id: EventId::derive(&chain, &key, Epoch(1_790_000_000), Sequence(1)),
-        chain: chain.clone(),
+        chain,
         chain_name: ChainName::new("ethereum").unwrap(),
         epoch: Epoch(1_790_000_000),
         sequence: Sequence(1),
         transfer: Transfer {
-            key: key.clone(),
+            key,
             payment: Payment { address: Address::new([0xbb], "0xBB"), asset: asset.id.clone(), amount: Amount::MAX, memo: None },
             block: BlockRef { height: Height(7), hash: BlockHash::new("0xdd").unwrap() },
             block_time: None,
@@ -98,16 +98,8 @@ pub(crate) fn delivery(n: u32) -> Delivery {
         confirmations: 20,
         decided_at: Timestamp::from_seconds(1_767_225_600),
     };
-    Delivery {
-        position: Position(n.into()),
-        event: event.id.clone(),
-        chain,
-        key,
-        sequence: event.sequence,
-        kind: event.kind(),
-        attempt: 1,
-        body: event.to_body().into(),
-    }
+    let body = event.to_body().into();
+    Delivery::new(Position(n.into()), event, body, 1)
 }
 
 #[test]

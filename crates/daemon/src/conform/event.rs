@@ -81,19 +81,9 @@ impl Deposit {
             confirmations: u64::from(sequence.stands()),
             decided_at: *now,
         };
-        let kind = event.kind();
         let body = String::from_utf8_lossy(&event.to_body()).replacen("\"type\":\"deposit.", "\"type\":\"test.", 1);
         let body = body.replacen("\"version\":1", &format!("\"version\":{version}"), 1);
-        Ok(Delivery {
-            position: Position(sequence.0),
-            event: event.id,
-            chain: chain.clone(),
-            key: self.key.clone(),
-            sequence,
-            kind,
-            attempt: 1,
-            body: Arc::from(body.into_bytes()),
-        })
+        Ok(Delivery::new(Position(sequence.0), event, Arc::from(body.into_bytes()), 1))
     }
 }
 

@@ -92,14 +92,6 @@ pub(crate) fn event(chain: &ChainId, transfer: Transfer, sequence: Sequence) -> 
 pub(crate) fn delivery(number: u64, sequence: u64) -> Delivery {
     let chain = chain(0);
     let event = event(&chain, transfer(&chain, number, block(number + 1, 0)), Sequence(sequence));
-    Delivery {
-        position: Position(number * 10 + sequence),
-        event: event.id.clone(),
-        chain: event.chain.clone(),
-        key: event.transfer.key.clone(),
-        sequence: event.sequence,
-        kind: event.kind(),
-        attempt: 1,
-        body: event.to_body().into(),
-    }
+    let body = event.to_body().into();
+    Delivery::new(Position(number * 10 + sequence), event, body, 1)
 }

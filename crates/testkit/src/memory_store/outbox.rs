@@ -247,15 +247,5 @@ fn digest(record: &EventRecord) -> KeyDigest {
 }
 
 fn delivery(record: &EventRecord, attempt: u32) -> Delivery {
-    let event = &record.event;
-    Delivery {
-        position: record.position,
-        event: event.id.clone(),
-        chain: event.chain.clone(),
-        key: event.transfer.key.clone(),
-        sequence: event.sequence,
-        kind: event.kind(),
-        attempt,
-        body: record.body.clone(),
-    }
+    Delivery::new(record.position, record.event.clone(), record.body.clone(), attempt)
 }

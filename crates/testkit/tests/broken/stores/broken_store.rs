@@ -177,16 +177,7 @@ impl Outbox for BrokenStore {
     async fn due(&self, consumer: &ConsumerName, now: Timestamp, limit: usize) -> Result<Vec<Delivery>, StoreError> {
         let early = std::mem::take(&mut *self.early.lock().unwrap());
         if !early.is_empty() {
-            let delivery = |(event, body): (Event, Arc<[u8]>)| Delivery {
-                position: Position(99),
-                event: event.id.clone(),
-                chain: event.chain.clone(),
-                key: event.transfer.key.clone(),
-                sequence: event.sequence,
-                kind: event.kind(),
-                attempt: 1,
-                body,
-            };
+            let delivery = |(event, body): (Event, Arc<[u8]>)| Delivery::new(Position(99), event, body, 1);
             return Ok(early.into_iter().map(delivery).collect());
         }
         let mut due = self.inner.due(consumer, now, limit).await?;
