@@ -1,61 +1,14 @@
 //! The API's operations through the binary: what was decided and why, events to pull, deliveries again, tokens.
 
+use crate::dev::{self, CUSTOMER, ONE_CUSTOMER, SCREEN, json, node, pay};
 use crate::instance::{Instance, done, folder, refused, stdout};
-use confirmd_testkit::alloy::primitives::{Address, U256};
-use confirmd_testkit::{EvmOptions, FakeEvm, Remine};
+use confirmd_testkit::{FakeEvm, Remine};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::path::Path;
 
-const CUSTOMER: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
-
 fn config(node: &FakeEvm, api: &str, sinks: &str) -> String {
-    format!(
-        r#"
-[state]
-path = "./state"
-[api]
-listen = "127.0.0.1:0"
-{api}
-[chains.dev]
-kind = "evm"
-chain_id = 31337
-rpc = [{{ url = "{}" }}]
-confirmations = {{ default = 2 }}
-reorg_depth = 4
-poll_interval = "20ms"
-fork_grace = "10ms"
-native = {{ symbol = "ETH", decimals = 18, slip44 = 60 }}
-watch = [{{ address = "{CUSTOMER}", reference = "customer-42" }}]
-{sinks}
-"#,
-        node.url()
-    )
-}
-
-const SCREEN: &str = "[sinks.screen]\nkind = 'stdout'";
-/// Nobody listens there.
-const LEDGER: &str = "[sinks.ledger]\nkind = 'webhook'\nurl = 'http://127.0.0.1:1/hook'\nallow_private = ['127.0.0.0/8']\nsecret = { file = 'secret' }\nretry = []";
-
-async fn node() -> FakeEvm {
-    let node = FakeEvm::start(EvmOptions { chain_id: 31_337, ..EvmOptions::default() }).await.unwrap();
-    node.mine(8);
-    node
-}
-
-fn pay(node: &FakeEvm, wei: u64) {
-    let from: Address = "0x00000000000000000000000000000000000000aa".parse().unwrap();
-    node.transfer_native(from, CUSTOMER.parse().unwrap(), U256::from(wei));
-}
-
-fn json(dir: &Path, args: &[&str]) -> Vec<Value> {
-    let output = done(dir, args);
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-fn event(instance: &mut Instance) -> Value {
-    serde_json::from_str(&instance.events.next().unwrap().unwrap()).unwrap()
+    dev::config(node, api, &format!("fork_grace = '10ms'\n{ONE_CUSTOMER}"), sinks)
 }
 
 /// One GET, byte by byte.
@@ -71,16 +24,16 @@ fn get(dir: &Path, path: &str, more: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deposits_life_names_its_blocks_decisions_rules_and_reorgs() {
-    let node = node().await;
+    let node = node(31_337).await;
     let dir = folder(&config(&node, "", SCREEN));
     let mut instance = Instance::start(dir.path(), &["run", "--init"]);
     instance.until("following");
-    pay(&node, 5);
+    pay(&node, CUSTOMER, 5);
     node.mine(2);
-    let confirmed = event(&mut instance);
+    let confirmed = instance.next_event();
     let tx = confirmed["key"]["tx_id"].as_str().unwrap().to_owned();
     node.fork(3, Remine::Drop);
-    let reverted = event(&mut instance);
+    let reverted = instance.next_event();
     assert_eq!(reverted["sequence"], 2);
 
     let life = json(dir.path(), &["deposit", "dev", &tx, "0", "--json"]).remove(0);
@@ -108,13 +61,13 @@ async fn a_deposits_life_names_its_blocks_decisions_rules_and_reorgs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_are_pulled_with_the_webhooks_bytes_and_a_named_cursor_holds_the_place() {
-    let node = node().await;
+    let node = node(31_337).await;
     let dir = folder(&config(&node, "", SCREEN));
     let mut instance = Instance::start(dir.path(), &["run", "--init"]);
     instance.until("following");
     json(dir.path(), &["cursor", "put", "reader", "--json"]);
-    pay(&node, 5);
-    pay(&node, 6);
+    pay(&node, CUSTOMER, 5);
+    pay(&node, CUSTOMER, 6);
     node.mine(2);
     let (one, two) = (instance.events.next().unwrap().unwrap(), instance.events.next().unwrap().unwrap());
     let pulled = stdout(&done(dir.path(), &["events", "--cursor", "reader"]));
@@ -143,14 +96,14 @@ async fn events_are_pulled_with_the_webhooks_bytes_and_a_named_cursor_holds_the_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dead_letters_are_grouped_and_a_test_event_says_how_it_went() {
-    let node = node().await;
-    let dir = folder(&config(&node, "", LEDGER));
+    let node = node(31_337).await;
+    let dir = folder(&config(&node, "", &dev::ledger("[]")));
     std::fs::write(dir.path().join("secret"), "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=").unwrap();
     let mut instance = Instance::start(dir.path(), &["run", "--init"]);
     instance.until("following");
     assert!(stdout(&done(dir.path(), &["deliveries", "requeue", "ledger", "--all-dead"])).contains("no dead letter"));
-    pay(&node, 5);
-    pay(&node, 6);
+    pay(&node, CUSTOMER, 5);
+    pay(&node, CUSTOMER, 6);
     node.mine(2);
     instance.until("dead letter");
     instance.until("dead letter");
@@ -167,7 +120,7 @@ async fn dead_letters_are_grouped_and_a_test_event_says_how_it_went() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_tokens_commands_show_the_one_of_the_configuration_and_strangers_are_refused() {
-    let node = node().await;
+    let node = node(31_337).await;
     let tokens = "admin_token = { file = 'admin' }\nread_token = { file = 'read' }";
     let dir = folder(&config(&node, tokens, SCREEN));
     std::fs::write(dir.path().join("admin"), "short\n").unwrap();

@@ -1,10 +1,10 @@
 //! The running binary, asked as anybody could ask it: cursors, queries and lists that were altered.
 
+use crate::dev::{self, CUSTOMER, OTHER, node, pay};
 use crate::instance::{Instance, done, folder, stdout};
 use confirmd_api::Cursor;
 use confirmd_hostile::{Alteration, JsonAlteration, cases};
-use confirmd_testkit::alloy::primitives::{Address, U256};
-use confirmd_testkit::{EvmOptions, FakeEvm};
+use confirmd_testkit::FakeEvm;
 use fastrand::Rng;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,39 +12,13 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::Duration;
 
-const CUSTOMER: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
-const OTHER: &str = "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359";
-
 /// Two consumers, one of which nobody listens for: there are deposits, events and dead letters to list.
 fn config(node: &FakeEvm) -> String {
-    format!(
-        r#"
-[state]
-path = "./state"
-[api]
-listen = "127.0.0.1:0"
-requests_per_second = 1000000
-[chains.dev]
-kind = "evm"
-chain_id = 31337
-rpc = [{{ url = "{}" }}]
-confirmations = {{ default = 1 }}
-reorg_depth = 4
-poll_interval = "20ms"
-native = {{ symbol = "ETH", decimals = 18, slip44 = 60 }}
-watch = [{{ address = "{CUSTOMER}", reference = "customer-42" }}, {{ address = "{OTHER}" }}]
-[sinks.files]
-kind = "file"
-path = "events.jsonl"
-[sinks.ledger]
-kind = "webhook"
-url = "http://127.0.0.1:1/hook"
-allow_private = ["127.0.0.0/8"]
-secret = {{ file = "secret" }}
-retry = []
-"#,
-        node.url()
-    )
+    let chain = format!(
+        "confirmations = {{ default = 1 }}\nwatch = [{{ address = '{CUSTOMER}', reference = 'customer-42' }}, {{ address = '{OTHER}' }}]"
+    );
+    let sinks = format!("[sinks.files]\nkind = 'file'\npath = 'events.jsonl'\n{}", dev::ledger("[]"));
+    dev::config(node, "requests_per_second = 1000000", &chain, &sinks)
 }
 
 /// Ends the instance with the test, whatever becomes of it.
@@ -269,16 +243,12 @@ fn target((path, query): &Question, rng: &mut Rng) -> String {
 }
 
 async fn started() -> (FakeEvm, tempfile::TempDir, Running, Asker) {
-    let node = FakeEvm::start(EvmOptions { chain_id: 31_337, ..EvmOptions::default() }).await.unwrap();
-    node.mine(8);
+    let node = node(31_337).await;
     let dir = folder(&config(&node));
     std::fs::write(dir.path().join("secret"), "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=").unwrap();
     let mut instance = Instance::start(dir.path(), &["run", "--init"]);
     instance.until("following");
-    let from: Address = "0x00000000000000000000000000000000000000aa".parse().unwrap();
-    for wei in 1..=3 {
-        node.transfer_native(from, CUSTOMER.parse().unwrap(), U256::from(wei));
-    }
+    (1..=3).for_each(|wei| pay(&node, CUSTOMER, wei));
     node.mine(1);
     (0..3).for_each(|_| instance.until("dead letter"));
     let asker = Asker::new(dir.path());

@@ -1,5 +1,6 @@
 //! The binary in a folder of its own.
 
+use serde_json::Value;
 use std::io::{BufRead, BufReader, Lines};
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
@@ -50,6 +51,11 @@ impl Instance {
         let mut instance = Self { child, events, lines };
         instance.until("confirmd runs");
         instance
+    }
+
+    /// The next line of its standard output.
+    pub(crate) fn next_event(&mut self) -> Value {
+        serde_json::from_str(&self.events.next().unwrap().unwrap()).unwrap()
     }
 
     pub(crate) fn until(&mut self, part: &str) {

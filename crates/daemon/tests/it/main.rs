@@ -3,6 +3,7 @@
 
 mod api;
 mod binary;
+mod dev;
 mod examples;
 mod hostile;
 mod instance;

@@ -1,59 +1,15 @@
 //! The binary with a node: deposits, refusals that depend on what was recorded, a halt and its end.
 
+use crate::dev::{self, CUSTOMER, ONE_CUSTOMER, OTHER, SCREEN, json, node, pay};
 use crate::instance::{Instance, done, folder, refused, stdout};
-use confirmd_testkit::alloy::primitives::{Address, U256};
-use confirmd_testkit::{EvmOptions, FakeEvm, Remine};
-use serde_json::Value;
-use std::path::Path;
+use confirmd_testkit::{FakeEvm, Remine};
 
-const CUSTOMER: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
-const OTHER: &str = "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359";
-
-fn config(node: &FakeEvm, sink: &str) -> String {
-    format!(
-        r#"
-[state]
-path = "./state"
-[api]
-listen = "127.0.0.1:0"
-[chains.dev]
-kind = "evm"
-chain_id = 31337
-rpc = [{{ url = "{}" }}]
-confirmations = {{ default = 2 }}
-reorg_depth = 4
-poll_interval = "20ms"
-native = {{ symbol = "ETH", decimals = 18, slip44 = 60 }}
-watch = [{{ address = "{CUSTOMER}", reference = "customer-42" }}]
-{sink}
-"#,
-        node.url()
-    )
+fn config(node: &FakeEvm, sinks: &str) -> String {
+    dev::config(node, "", ONE_CUSTOMER, sinks)
 }
 
-const SCREEN: &str = "[sinks.screen]\nkind = 'stdout'";
-/// Nobody listens there.
-const LEDGER: &str = "[sinks.ledger]\nkind = 'webhook'\nurl = 'http://127.0.0.1:1/hook'\nallow_private = ['127.0.0.0/8']\nsecret = { file = 'secret' }\nretry = ['1h']";
-
-fn pay(node: &FakeEvm, to: &str, wei: u64) {
-    let from: Address = "0x00000000000000000000000000000000000000aa".parse().unwrap();
-    node.transfer_native(from, to.parse().unwrap(), U256::from(wei));
-}
-
-fn next_event(instance: &mut Instance) -> Value {
-    serde_json::from_str(&instance.events.next().unwrap().unwrap()).unwrap()
-}
-
-fn json(dir: &Path, args: &[&str]) -> Vec<Value> {
-    let output = done(dir, args);
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-async fn node(chain_id: u64) -> FakeEvm {
-    let node = FakeEvm::start(EvmOptions { chain_id, ..EvmOptions::default() }).await.unwrap();
-    node.mine(8);
-    node
+fn ledger() -> String {
+    dev::ledger("['1h']")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,7 +28,7 @@ async fn an_address_added_at_run_time_is_covered_from_the_height_that_is_answere
     pay(&node, CUSTOMER, 5);
     pay(&node, OTHER, 7);
     node.mine(2);
-    let events = [next_event(&mut instance), next_event(&mut instance)];
+    let events = [instance.next_event(), instance.next_event()];
     assert_eq!((&events[0]["amount"], &events[0]["reference"]), (&"5".into(), &"customer-42".into()));
     assert_eq!((&events[1]["amount"], &events[1]["reference"]), (&"7".into(), &"c2".into()));
 
@@ -96,7 +52,7 @@ async fn an_address_added_at_run_time_is_covered_from_the_height_that_is_answere
     pay(&node, OTHER, 1);
     pay(&node, CUSTOMER, 9);
     node.mine(2);
-    assert_eq!(next_event(&mut again)["amount"], "9", "nothing is repeated, and a removed address takes nothing");
+    assert_eq!(again.next_event()["amount"], "9", "nothing is repeated, and a removed address takes nothing");
     assert_eq!(again.terminate(), Some(0));
 }
 
@@ -104,14 +60,14 @@ async fn an_address_added_at_run_time_is_covered_from_the_height_that_is_answere
 async fn g9_a_chain_without_a_node_and_a_consumer_without_a_receiver_hold_nobody_up() {
     let node = node(31_337).await;
     let down = "[chains.down]\nkind = 'bitcoin'\nnetwork = 'regtest'\nrpc = [{ url = 'http://127.0.0.1:1' }]\nconfirmations = { default = 1 }\nreorg_depth = 6";
-    let dir = folder(&config(&node, &format!("{down}\n{SCREEN}\n{LEDGER}")));
+    let dir = folder(&config(&node, &format!("{down}\n{SCREEN}\n{}", ledger())));
     std::fs::write(dir.path().join("secret"), "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=").unwrap();
     let mut instance = Instance::start(dir.path(), &["run", "--init"]);
     instance.until("following");
     for amount in ["1", "2", "3"] {
         pay(&node, CUSTOMER, amount.parse().unwrap());
         node.mine(2);
-        assert_eq!(next_event(&mut instance)["amount"], amount);
+        assert_eq!(instance.next_event()["amount"], amount);
     }
     assert_eq!(instance.terminate(), Some(0));
 }
@@ -141,7 +97,7 @@ async fn another_network_under_a_chains_name_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn g6_a_consumer_that_left_the_configuration_with_undelivered_events_refuses_the_start() {
     let node = node(31_337).await;
-    let dir = folder(&config(&node, LEDGER));
+    let dir = folder(&config(&node, &ledger()));
     std::fs::write(dir.path().join("secret"), "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=").unwrap();
     let mut instance = Instance::start(dir.path(), &["run", "--init"]);
     instance.until("following");
@@ -155,7 +111,7 @@ async fn g6_a_consumer_that_left_the_configuration_with_undelivered_events_refus
     instance.until("delivery failed");
     assert_eq!(instance.terminate(), Some(0));
 
-    let renamed = config(&node, LEDGER).replace("[sinks.ledger]", "[sinks.books]\nstart = 'now'");
+    let renamed = config(&node, &ledger()).replace("[sinks.ledger]", "[sinks.books]\nstart = 'now'");
     std::fs::write(dir.path().join("confirmd.toml"), renamed).unwrap();
     let parts = ["sinks.ledger", "1 undelivered", "consumer rename ledger", "consumer purge ledger"];
     refused(&done(dir.path(), &["run"]), &parts);
@@ -178,7 +134,7 @@ async fn g10_a_chain_halted_by_a_deep_reorg_is_resumed_by_a_command_that_names_i
     instance.until("following");
     pay(&node, CUSTOMER, 5);
     node.mine(3);
-    let confirmed = next_event(&mut instance);
+    let confirmed = instance.next_event();
     node.fork(7, Remine::Drop);
     instance.until("chain halted");
     let status = json(dir.path(), &["status", "--json"]);
@@ -196,7 +152,7 @@ async fn g10_a_chain_halted_by_a_deep_reorg_is_resumed_by_a_command_that_names_i
     let report = json(dir.path(), &["chain", "resume", "dev", "--accept-reorg", "--yes", "--json"]);
     assert!(report[0]["ancestor"]["height"].as_u64().unwrap() < 9, "{report:?}");
     assert_eq!(report[0]["reverted"][0]["tx_id"], confirmed["key"]["tx_id"]);
-    let reverted = next_event(&mut instance);
+    let reverted = instance.next_event();
     assert_eq!((&reverted["type"], &reverted["sequence"]), (&"deposit.reverted".into(), &2.into()));
     instance.until("following");
     assert_eq!(instance.terminate(), Some(0));
