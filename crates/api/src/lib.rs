@@ -28,7 +28,7 @@ pub use client::Client;
 pub use error::{ErrorKind, OperatorError};
 pub use metrics::{ChainFigures, ConsumerFigures, Figures, Metrics};
 pub use operator::{DumpStream, Operator};
-pub use page::{Cursor, PAGE_MAX, Page, page_size};
+pub use page::{Cursor, PAGE_MAX, Page, WAIT_MAX, page_size};
 
 /// Takes the answer about one part of a list into that about the whole: counts add up, coverage is that of the last part.
 pub fn merge(all: &mut Vec<view::WatchAdded>, new: view::WatchAdded) {

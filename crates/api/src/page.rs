@@ -65,6 +65,9 @@ fn check(json: &[u8]) -> [u8; CHECK] {
 /// The longest page.
 pub const PAGE_MAX: u32 = 1_000;
 
+/// The longest a question may wait for an answer, in seconds.
+pub const WAIT_MAX: u32 = 60;
+
 /// The page size that applies: what was asked for; 100 if nothing was. Refuses what is not within 1 to 1,000.
 pub fn page_size(limit: Option<u32>) -> Result<usize, OperatorError> {
     match limit.unwrap_or(100) {

@@ -4,7 +4,7 @@ use super::{Answer, Api};
 use crate::extract::{Asked, At, Body, name};
 use crate::schema::{CursorNameSchema, StreamedEventSchema};
 use crate::view::{CursorView, Done, EventsPage, EventsQuery, PutCursor};
-use crate::{Cursor, OperatorError};
+use crate::{Cursor, OperatorError, WAIT_MAX};
 use axum::Json;
 use axum::extract::State;
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -15,8 +15,6 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::time::Duration;
 
-/// The longest a question may wait, in seconds.
-const WAIT_MAX: u32 = 60;
 /// How long one question of a stream waits, in seconds.
 const STREAM_WAIT: u32 = 15;
 /// A line of comment this often keeps proxies from closing a quiet stream.

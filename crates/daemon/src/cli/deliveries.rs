@@ -3,8 +3,8 @@
 use super::args::DeliveriesCommand;
 use super::table::or_dash;
 use super::{ask, print, table};
+use confirmd_api::Operator;
 use confirmd_api::view::{DeadGroup, DeadQuery, DeliveryDetail, DeliveryQuery, DeliveryView, Replay, Requeue};
-use confirmd_api::{Operator, PAGE_MAX};
 use confirmd_core::ConsumerName;
 
 pub(super) async fn run(operator: &dyn Operator, command: DeliveriesCommand) -> anyhow::Result<()> {
@@ -83,7 +83,7 @@ async fn list(operator: &dyn Operator, mut query: DeliveryQuery, limit: u32, all
     let mut left = limit;
     let mut rows = Vec::new();
     loop {
-        query.limit = Some(if all { PAGE_MAX } else { left.min(PAGE_MAX) });
+        query.limit = super::deposits::page_limit(all, left);
         let page = operator.deliveries(&query).await?;
         left = left.saturating_sub(u32::try_from(page.items.len()).unwrap_or(u32::MAX));
         for item in &page.items {

@@ -23,7 +23,7 @@ pub(super) async fn run(operator: &dyn Operator, args: DepositsArgs) -> anyhow::
     let mut left = list.limit;
     let mut rows = Vec::new();
     loop {
-        query.limit = Some(if list.all { PAGE_MAX } else { left.min(PAGE_MAX) });
+        query.limit = page_limit(list.all, left);
         let page = operator.deposits(&query).await?;
         left = left.saturating_sub(u32::try_from(page.items.len()).unwrap_or(u32::MAX));
         for item in page.items {
@@ -40,6 +40,11 @@ pub(super) async fn run(operator: &dyn Operator, args: DepositsArgs) -> anyhow::
         more(query.after.is_some());
     }
     Ok(())
+}
+
+/// What to ask for at once where so many are left to be shown.
+pub(super) fn page_limit(all: bool, left: u32) -> Option<u32> {
+    Some(if all { PAGE_MAX } else { left.min(PAGE_MAX) })
 }
 
 /// Says that a list goes on.

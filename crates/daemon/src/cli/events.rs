@@ -3,7 +3,7 @@
 use super::args::{CursorCommand, EventsArgs};
 use super::{print, table};
 use confirmd_api::view::{CursorStart, EventsQuery, PutCursor};
-use confirmd_api::{Cursor, Operator, PAGE_MAX};
+use confirmd_api::{Cursor, Operator};
 
 /// How long one question waits while following, in seconds.
 const WAIT: u32 = 30;
@@ -13,7 +13,7 @@ pub(super) async fn run(operator: &dyn Operator, args: EventsArgs) -> anyhow::Re
     let mut query = EventsQuery { after: args.after.map(Cursor::new), cursor: args.cursor, ..EventsQuery::default() };
     let mut left = args.limit;
     loop {
-        query.limit = Some(if args.follow { PAGE_MAX } else { left.min(PAGE_MAX) });
+        query.limit = super::deposits::page_limit(args.follow, left);
         let page = operator.events(&query).await?;
         if page.gap > 0 && query.after.is_some() {
             print::to_stderr(&format!("{} between are not in history any more", print::counted(page.gap, "event", "events")));

@@ -4,8 +4,8 @@ use super::args::{JsonFlag, ListArgs};
 use super::print;
 use super::table::{or_dash, render};
 use clap::Subcommand;
+use confirmd_api::Operator;
 use confirmd_api::view::{WatchAdded, WatchQuery, WatchRequest, Watched};
-use confirmd_api::{Operator, PAGE_MAX};
 use confirmd_core::{ChainName, Height};
 use std::path::PathBuf;
 
@@ -95,7 +95,7 @@ pub(super) async fn run(operator: &dyn Operator, command: WatchCommand) -> anyho
             let (mut after, mut left) = (None, list.limit);
             let mut rows = Vec::new();
             loop {
-                let limit = Some(if list.all { PAGE_MAX } else { left.min(PAGE_MAX) });
+                let limit = super::deposits::page_limit(list.all, left);
                 let page = operator
                     .watched(&WatchQuery {
                         chain: chain.clone(),

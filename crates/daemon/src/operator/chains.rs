@@ -6,11 +6,33 @@ use confirmd_api::view::RequestsView;
 use confirmd_core::{Address, ChainId, ChainName, ChainSource, SourceCounts, SourceMeter};
 use confirmd_engine::WatcherHandle;
 use std::collections::{BTreeMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
 /// Five minutes of notes.
-const HEIGHTS_KEPT: usize = 60;
+const NOTES_KEPT: usize = 60;
+
+/// A number as it was at the moments of the last minutes, oldest first.
+#[derive(Debug, Default)]
+struct Notes(Mutex<VecDeque<(Instant, u64)>>);
+
+impl Notes {
+    fn all(&self) -> MutexGuard<'_, VecDeque<(Instant, u64)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, number: u64) {
+        let mut all = self.all();
+        all.push_back((Instant::now(), number));
+        if all.len() > NOTES_KEPT {
+            all.pop_front();
+        }
+    }
+}
+
+fn per_minute((began, before): (Instant, u64), (ended, number): (Instant, u64)) -> Option<u64> {
+    number.saturating_sub(before).saturating_mul(60).checked_div(ended.duration_since(began).as_secs())
+}
 
 /// One configured chain.
 #[derive(Debug)]
@@ -24,8 +46,8 @@ pub(crate) struct ChainSlot {
     /// Addresses that stand in the configuration file.
     configured: HashSet<Address>,
     watcher: RwLock<Option<WatcherHandle>>,
-    heights: Mutex<VecDeque<(Instant, u64)>>,
-    requests: Mutex<VecDeque<(Instant, u64)>>,
+    heights: Notes,
+    requests: Notes,
 }
 
 impl ChainSlot {
@@ -38,48 +60,31 @@ impl ChainSlot {
             meter: config.meter.clone(),
             configured,
             watcher: RwLock::default(),
-            heights: Mutex::default(),
-            requests: Mutex::default(),
+            heights: Notes::default(),
+            requests: Notes::default(),
         }
     }
 
-    /// Notes where the trail ends now.
-    pub(crate) fn note_height(&self) {
-        let tip = self.handle().and_then(|handle| handle.status().trail_tip);
-        let mut heights = self.heights.lock().unwrap_or_else(PoisonError::into_inner);
-        match tip {
-            Some(tip) => heights.push_back((Instant::now(), tip.height.0)),
-            None => heights.clear(),
+    /// Notes where the trail ends now, and how much its nodes were asked.
+    pub(crate) fn note_pace(&self) {
+        match self.handle().and_then(|handle| handle.status().trail_tip) {
+            Some(tip) => self.heights.note(tip.height.0),
+            None => self.heights.all().clear(),
         }
-        if heights.len() > HEIGHTS_KEPT {
-            heights.pop_front();
-        }
+        self.requests.note(asked(&self.meter.counts()));
     }
 
     /// Blocks a minute since the oldest note; `None` before there are two.
     pub(super) fn blocks_per_minute(&self) -> Option<u64> {
-        let heights = self.heights.lock().unwrap_or_else(PoisonError::into_inner);
-        let ((began, from), (ended, to)) = (*heights.front()?, *heights.back()?);
-        let seconds = ended.duration_since(began).as_secs();
-        to.saturating_sub(from).saturating_mul(60).checked_div(seconds)
-    }
-
-    /// Notes how much its nodes were asked.
-    pub(crate) fn note_requests(&self) {
-        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        requests.push_back((Instant::now(), asked(&self.meter.counts())));
-        if requests.len() > HEIGHTS_KEPT {
-            requests.pop_front();
-        }
+        let heights = self.heights.all();
+        per_minute(*heights.front()?, *heights.back()?)
     }
 
     /// What its nodes were asked.
     pub(super) fn requests(&self) -> RequestsView {
         let counts = self.meter.counts();
-        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        let per_minute = requests.front().and_then(|(began, before)| {
-            asked(&counts).saturating_sub(*before).saturating_mul(60).checked_div(began.elapsed().as_secs())
-        });
+        let oldest = self.requests.all().front().copied();
+        let per_minute = oldest.and_then(|oldest| per_minute(oldest, (Instant::now(), asked(&counts))));
         RequestsView {
             answered: counts.answered,
             failed: counts.failed,

@@ -2,12 +2,10 @@
 
 use super::LocalOperator;
 use confirmd_api::view::{CursorStart, CursorView, EventsPage, EventsQuery, PutCursor};
-use confirmd_api::{Cursor, ErrorKind, OperatorError, page_size};
+use confirmd_api::{Cursor, ErrorKind, OperatorError, WAIT_MAX, page_size};
 use confirmd_core::{CursorName, EventRecord, Position, PullCursor};
 use std::time::Duration;
 
-/// The longest wait of one question, in seconds.
-const WAIT_MAX: u32 = 60;
 /// A cursor's last use is written down at most this often.
 const NOTE_USE: Duration = Duration::from_secs(60);
 /// Events looked at in one step towards the last one.

@@ -13,10 +13,7 @@ pub(super) fn spawn(operator: &Arc<LocalOperator>, tasks: &mut Tasks) {
         loop {
             tokio::select! {
                 () = stop.stopped() => return,
-                () = tokio::time::sleep(EVERY) => operator.chains.iter().for_each(|slot| {
-                    slot.note_height();
-                    slot.note_requests();
-                }),
+                () = tokio::time::sleep(EVERY) => operator.chains.iter().for_each(|slot| slot.note_pace()),
             }
         }
     });
