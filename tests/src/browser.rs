@@ -21,6 +21,8 @@ use crate::support::SOON;
 
 /// Nothing tells of what a page shows; it is looked at.
 const LOOK: Duration = Duration::from_millis(40);
+/// A browser that was asked to end gets this long.
+const END: Duration = Duration::from_secs(5);
 /// What WebDriver calls an element in JSON.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
@@ -42,7 +44,9 @@ impl Default for BrowserOptions {
 /// One browser with one tab and a profile of its own. Ends when dropped.
 #[derive(Debug)]
 pub struct Browser {
-    driver: Process,
+    _driver: Process,
+    /// The browser's own process, once the driver has named it.
+    pid: Option<u64>,
     session: String,
     client: Client<HttpConnector, Full<Bytes>>,
     _profile: TempDir,
@@ -59,7 +63,7 @@ impl Browser {
         let driver = Process::spawn_logged("chromedriver", &mut command, &profile.path().join("driver.log"))?;
         let client = Client::builder(TokioExecutor::new()).build_http();
         let base = format!("http://127.0.0.1:{}", port.number());
-        let mut browser = Self { driver, session: base.clone(), client, _profile: profile, _port: port };
+        let mut browser = Self { _driver: driver, pid: None, session: base.clone(), client, _profile: profile, _port: port };
         browser
             .until("the driver", async || {
                 Ok(browser.get("/status").await.is_ok_and(|status| status.get("ready") == Some(&Value::Bool(true))))
@@ -88,6 +92,8 @@ impl Browser {
         let made = browser.post("/session", wanted).await.context("start the browser")?;
         let id = made.get("sessionId").and_then(Value::as_str).with_context(|| format!("no session in {made}"))?;
         browser.session = format!("{base}/session/{id}");
+        browser.pid = made.pointer("/capabilities/goog:processID").and_then(Value::as_u64);
+        ensure!(browser.pid.is_some(), "the driver does not name the browser's process: {made}");
         Ok(browser)
     }
 
@@ -238,14 +244,18 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // On SIGTERM the driver ends its browser, too.
-        if self.driver.signal("TERM").is_ok() {
-            for _ in 0..200 {
-                if !matches!(self.driver.exited(), Ok(None)) {
-                    break;
-                }
-                std::thread::sleep(Duration::from_millis(10));
-            }
+        // The driver leaves its browser behind. Asked to end, a browser takes its children along and leaves its profile alone.
+        let Some(pid) = self.pid else { return };
+        let send = |signal: &str| drop(Command::new("sh").args(["-c", &format!("kill -{signal} {pid}")]).status());
+        send("TERM");
+        // What has ended and was not waited for has no command line.
+        let runs = || std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
+        let start = std::time::Instant::now();
+        while runs() && start.elapsed() < END {
+            std::thread::sleep(LOOK);
+        }
+        if runs() {
+            send("KILL");
         }
     }
 }

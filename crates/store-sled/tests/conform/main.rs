@@ -13,6 +13,7 @@ use confirmd_testkit::conform::power_cut::{PowerCut, power_can_be_cut, run_with_
 use confirmd_testkit::conform::store::{
     Damage, OpenStore, Store, StoreHarness, StoreRig, StoreTest, commit_if_recorded, power_cut_trials, store_trials,
 };
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -237,22 +238,43 @@ fn sealed_slot(line: &str) -> String {
     format!("{:<511}\n", format!("{line} {sum:08x}"))
 }
 
+/// A copy of a store that may be writing, as it was at one instant: while files are copied one after the other, a later
+/// one can hold what an earlier one does not know yet, which no crash leaves behind.
 fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
-    std::fs::create_dir_all(to)?;
-    for entry in std::fs::read_dir(from)? {
-        let (source, target) = match entry {
-            Ok(entry) => (entry.path(), to.join(entry.file_name())),
-            Err(error) => return Err(error),
-        };
-        if source.is_dir() {
-            copy(&source, &target)?;
-            continue;
+    let mut before = contents(from)?;
+    loop {
+        let now = contents(from)?;
+        if now == before {
+            break;
         }
-        match std::fs::copy(&source, &target) {
-            // A file that its owner removed meanwhile.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            copied => drop(copied?),
-        }
+        before = now;
+    }
+    for (name, bytes) in before {
+        let target = to.join(name);
+        std::fs::create_dir_all(target.parent().unwrap_or(to))?;
+        std::fs::write(target, bytes)?;
     }
     Ok(())
+}
+
+/// Every file below a directory, by its path within.
+fn contents(directory: &Path) -> std::io::Result<BTreeMap<PathBuf, Vec<u8>>> {
+    let (mut found, mut below) = (BTreeMap::new(), vec![PathBuf::new()]);
+    while let Some(inner) = below.pop() {
+        for entry in std::fs::read_dir(directory.join(&inner))? {
+            let entry = entry?;
+            let name = inner.join(entry.file_name());
+            if entry.path().is_dir() {
+                below.push(name);
+                continue;
+            }
+            match std::fs::read(entry.path()) {
+                Ok(bytes) => drop(found.insert(name, bytes)),
+                // Its owner removed it meanwhile.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(found)
 }
