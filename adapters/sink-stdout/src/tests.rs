@@ -24,6 +24,7 @@ fn delivery(n: u32) -> Delivery {
         kind: EventKind::Confirmed,
         attempt: 1,
         body: body.into_bytes().into(),
+        trace: None,
     }
 }
 

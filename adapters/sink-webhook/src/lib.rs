@@ -10,6 +10,7 @@
 //! | `webhook-timestamp` | Unix seconds of this attempt |
 //! | `webhook-signature` | Standard Webhooks: `v1,` + base64 HMAC-SHA256 over `id.timestamp.body`; one per secret, separated by a space |
 //! | `x-confirmd-signature` | `sha256=` + hex HMAC-SHA256 over the body; one per secret, newest first, separated by a comma |
+//! | `traceparent` | W3C Trace Context: this attempt's span in the event's trace; only where traces are on. Not signed |
 //! | `content-type`, `user-agent` | `application/json`, `confirmd/VERSION` |
 //!
 //! A secret is `whsec_` and the base64 of 24 to 64 bytes; the decoded bytes key both signatures. **Rotation:** put the new

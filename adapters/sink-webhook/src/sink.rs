@@ -29,6 +29,8 @@ const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
 const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 const DELIVERY: HeaderName = HeaderName::from_static("x-confirmd-delivery");
+/// W3C Trace Context.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const SIGNATURE: HeaderName = HeaderName::from_static("x-confirmd-signature");
 
 /// Posts each event, signed, and judges the answer.
@@ -136,6 +138,9 @@ impl WebhookSink {
             .header(DELIVERY, id);
         if self.forgery != Some(Forgery::NoSignature) {
             request = request.header(WEBHOOK_SIGNATURE, signatures.standard).header(SIGNATURE, signatures.plain);
+        }
+        if let Some(trace) = &delivery.trace {
+            request = request.header(TRACEPARENT, trace.to_string());
         }
         if let Some(authorization) = &self.target.authorization {
             request = request.header(header::AUTHORIZATION, authorization.clone());

@@ -1,6 +1,6 @@
 //! Deliveries: one event on its way to one consumer.
 
-use crate::{ChainId, ConsumerName, DepositKey, Event, EventId, EventKind, Position, Sequence, Timestamp};
+use crate::{ChainId, ConsumerName, DepositKey, Event, EventId, EventKind, Position, Sequence, Timestamp, TraceContext};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -23,6 +23,8 @@ pub struct Delivery {
     pub attempt: u32,
     /// The frozen bytes.
     pub body: Arc<[u8]>,
+    /// This attempt's place in the event's trace, where traces are on. Of the attempt, not of the event: it differs every time.
+    pub trace: Option<TraceContext>,
 }
 
 impl Delivery {
@@ -30,7 +32,7 @@ impl Delivery {
     pub fn new(position: Position, event: Event, body: Arc<[u8]>, attempt: u32) -> Self {
         let kind = event.kind();
         let Event { id, chain, transfer, sequence, .. } = event;
-        Self { position, event: id, chain, key: transfer.key, sequence, kind, attempt, body }
+        Self { position, event: id, chain, key: transfer.key, sequence, kind, attempt, body, trace: None }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::peer::{Answer, Peer};
 use super::setup::{SECRET, Still, config, consumer, delivery, hasty, sink};
 use crate::WebhookSink;
-use confirmd_core::{Amount, Delivery, Sink, SinkErrorKind, Timestamp};
+use confirmd_core::{Amount, Delivery, Sink, SinkErrorKind, Timestamp, TraceContext};
 use confirmd_testkit::receiver::Behaviour;
 use confirmd_testkit::{Receiver, ReceiverOptions};
 use std::sync::Arc;
@@ -37,6 +37,24 @@ async fn k2_k4_a_batch_arrives_in_order_as_its_frozen_bytes_over_one_kept_connec
         assert_eq!(request.headers["host"], peer.address.to_string());
     }
     assert_eq!(peer.opened(), 1);
+}
+
+#[tokio::test]
+async fn k4_an_attempt_that_is_traced_says_so_in_a_header_and_changes_no_byte_of_the_body() {
+    let peer = Peer::start(vec![Answer::status(204)]).await;
+    let plain = delivery(1);
+    let trace_id = TraceContext::trace_of(&plain.event);
+    let attempt =
+        |span: u8| Delivery { trace: Some(TraceContext { trace_id, span_id: [span; 8], sampled: true }), ..plain.clone() };
+    for delivery in [plain.clone(), attempt(1), attempt(2)] {
+        sink(&config(&peer.url())).deliver(&[delivery]).await.unwrap();
+    }
+    let seen = peer.seen();
+    let trace = plain.event.as_str().strip_prefix("evt_").unwrap();
+    assert!(!seen[0].headers.contains_key("traceparent"));
+    assert_eq!(seen[1].headers["traceparent"], format!("00-{trace}-0101010101010101-01"));
+    assert_eq!(seen[2].headers["traceparent"], format!("00-{trace}-0202020202020202-01"));
+    assert!(seen.iter().all(|request| request.body == *plain.body && request.headers["webhook-id"] == plain.event.as_str()));
 }
 
 #[tokio::test]

@@ -233,5 +233,6 @@ fn test_delivery(now: Timestamp) -> Result<Delivery, OperatorError> {
         kind: EventKind::Confirmed,
         attempt: 1,
         body: body.to_string().into_bytes().into(),
+        trace: None,
     })
 }

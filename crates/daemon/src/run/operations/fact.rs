@@ -137,6 +137,7 @@ pub(super) fn delivery(id: &EventId, body: &str, attempt: u32) -> Delivery {
         kind: EventKind::Confirmed,
         attempt,
         body: body.as_bytes().into(),
+        trace: None,
     }
 }
 
