@@ -110,6 +110,18 @@ pub struct DeliveryRecord {
     pub blocked_by: Option<EventId>,
 }
 
+/// Events looked at for one [`DeliveredPage`], whatever was asked for.
+pub const DELIVERED_LOOK_MAX: usize = 2_000;
+
+/// Delivered events of one consumer, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DeliveredPage {
+    /// May be fewer than were asked for, and none at all, before the end.
+    pub records: Vec<DeliveryRecord>,
+    /// What lies below this place was not looked at yet; `None` at the end.
+    pub below: Option<Position>,
+}
+
 /// Which deliveries to list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeliveryFilter {

@@ -53,7 +53,9 @@ pub use change::{Change, ChangeSet, CommitReceipt};
 pub use clock::{Clock, SystemClock, Timestamp};
 pub use config::{ConfigError, parse_table};
 pub use consumer::{ConsumerFilter, ConsumerName, ConsumerSpec, ConsumerStart, ConsumerStatus};
-pub use delivery::{Attempt, AttemptOutcome, Delivery, DeliveryFilter, DeliveryRecord, DeliveryState};
+pub use delivery::{
+    Attempt, AttemptOutcome, DELIVERED_LOOK_MAX, DeliveredPage, Delivery, DeliveryFilter, DeliveryRecord, DeliveryState,
+};
 pub use deposit::{Archived, Orphaned, Pending, Reported, SettledDeposit};
 pub use deposit_key::{DepositKey, KeyDigest, TxId};
 pub use dump::{

@@ -1,8 +1,8 @@
 //! The outbox: events on their way to consumers. Written by `StateStore::commit` only; the pump can't touch watcher state.
 
 use crate::{
-    Attempt, ConsumerName, ConsumerSpec, ConsumerStatus, Delivery, DeliveryFilter, DeliveryRecord, Position, StoreError,
-    Timestamp,
+    Attempt, ConsumerName, ConsumerSpec, ConsumerStatus, DeliveredPage, Delivery, DeliveryFilter, DeliveryRecord, Position,
+    StoreError, Timestamp,
 };
 use async_trait::async_trait;
 use std::num::NonZeroU32;
@@ -81,6 +81,15 @@ pub trait Outbox: std::fmt::Debug + Send + Sync {
         after: Option<(ConsumerName, Position)>,
         limit: usize,
     ) -> Result<Vec<DeliveryRecord>, StoreError>;
+
+    /// What the consumer was delivered, newest first, below a place (`None`: from the newest), as far as history holds it; at most
+    /// `limit`. Looks at no more than [`crate::DELIVERED_LOOK_MAX`] events, so a page may be short before the end (T17).
+    async fn delivered(
+        &self,
+        consumer: &ConsumerName,
+        below: Option<Position>,
+        limit: usize,
+    ) -> Result<DeliveredPage, StoreError>;
 
     /// The failed attempts of one delivery, oldest first, where history holds them.
     async fn attempts(&self, consumer: &ConsumerName, position: Position) -> Result<Vec<Attempt>, StoreError>;

@@ -3,7 +3,10 @@
 use crate::consumers::{Row, all, find};
 use crate::error::{Failed, from_json, int, limit as rows, position, time};
 use crate::session::Session;
-use confirmd_core::{Attempt, ConsumerName, DeliveryFilter, DeliveryRecord, DeliveryState, Event, EventId, Position};
+use confirmd_core::{
+    Attempt, ConsumerName, DELIVERED_LOOK_MAX, DeliveredPage, DeliveryFilter, DeliveryRecord, DeliveryState, Event, EventId,
+    Position,
+};
 
 /// Records in one page, whatever was asked for.
 const PAGE_MAX: usize = 1_000;
@@ -43,6 +46,17 @@ select seen.position, seen.record, seen.is_open, seen.due_at, seen.attempts, see
 from seen left join event b on b.position = seen.blocked_by
 where seen.shown > 0 and ($8::integer is null or seen.shown = $8)
 order by seen.position limit $9";
+/// `$1` from, `$2` below, `$3` at most: how many events lie there, and where the lowest of them is.
+const SPAN: &str = "select count(*), min(position) from (select position from event where position >= $1 and position < $2
+    order by position desc limit $3) as looked_at";
+/// `$1` consumer, `$2` from, `$3` below, `$4` chains, `$5` assets, `$6` limit.
+const DELIVERED: &str = "select position, record,
+    (select attempt from attempt a where a.consumer = $1 and a.position = event.position order by ever desc limit 1)
+from event where position >= $2 and position < $3
+    and (cardinality($4::text[]) = 0 or chain = any($4)) and (cardinality($5::text[]) = 0 or asset = any($5))
+    and not exists (select from delivery d where d.consumer = $1 and d.position = event.position and not d.given_up)
+    and not exists (select from skipped s where s.consumer = $1 and s.position = event.position)
+order by position desc limit $6";
 const ATTEMPTS: &str = "select attempt from attempt where consumer = $1 and position = $2 order by ever";
 
 /// What is asked for: filter, behind which record, how many.
@@ -95,6 +109,46 @@ pub(crate) async fn list(session: &Session, (filter, after, limit): &Page) -> Re
         }
     }
     Ok(records)
+}
+
+/// What is asked for: whose, below which place, how many.
+pub(crate) type DeliveredAsked = (ConsumerName, Option<Position>, usize);
+
+pub(crate) async fn delivered(session: &Session, (name, below, limit): &DeliveredAsked) -> Result<DeliveredPage, Failed> {
+    let row = find(session, name).await?;
+    let limit = (*limit).clamp(1, PAGE_MAX);
+    let end = below.map_or(row.cursor, |below| int(below.0).min(row.cursor));
+    let span = session.query(SPAN, &[&row.began, &end, &rows(DELIVERED_LOOK_MAX)]).await?;
+    let lowest = span.first().and_then(|span| Some((span.get::<_, i64>(0), span.get::<_, Option<i64>>(1)?)));
+    let Some((looked_at, lowest)) = lowest else { return Ok(DeliveredPage::default()) };
+    let found = session.query(DELIVERED, &[&row.id, &lowest, &end, &row.chains, &row.assets, &rows(limit)]).await?;
+    let records: Vec<DeliveryRecord> = found.iter().map(|row| of_delivered(name, row)).collect::<Result<_, _>>()?;
+    let below = match records.last() {
+        Some(last) if records.len() == limit => Some(last.position),
+        _ => (looked_at == rows(DELIVERED_LOOK_MAX)).then(|| position(lowest)),
+    };
+    Ok(DeliveredPage { records, below })
+}
+
+fn of_delivered(name: &ConsumerName, found: &tokio_postgres::Row) -> Result<DeliveryRecord, Failed> {
+    let event: Event = from_json(found.get(1), "an event")?;
+    let last: Option<&str> = found.get(2);
+    let last_attempt: Option<Attempt> = last.map(|text| from_json(text, "a failed attempt")).transpose()?;
+    let kind = event.kind();
+    Ok(DeliveryRecord {
+        consumer: name.clone(),
+        position: position(found.get(0)),
+        event: event.id,
+        chain: event.chain,
+        key: event.transfer.key,
+        sequence: event.sequence,
+        kind,
+        state: DeliveryState::Delivered,
+        attempts: last_attempt.as_ref().map_or(1, |attempt| attempt.number.saturating_add(1)),
+        last_attempt,
+        next_attempt_at: None,
+        blocked_by: None,
+    })
 }
 
 fn record(name: &ConsumerName, _row: &Row, found: &tokio_postgres::Row) -> Result<DeliveryRecord, Failed> {

@@ -9,8 +9,8 @@ use crate::tails::{self, Asked};
 use crate::work::Mode::{Read, Write};
 use async_trait::async_trait;
 use confirmd_core::{
-    Attempt, ConsumerName, ConsumerSpec, ConsumerStatus, Delivery, DeliveryFilter, DeliveryRecord, Outbox, Pace, Position,
-    StoreError, Timestamp,
+    Attempt, ConsumerName, ConsumerSpec, ConsumerStatus, DeliveredPage, Delivery, DeliveryFilter, DeliveryRecord, Outbox, Pace,
+    Position, StoreError, Timestamp,
 };
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -128,6 +128,16 @@ impl Outbox for PgStore {
     ) -> Result<Vec<DeliveryRecord>, StoreError> {
         let args = (filter.clone(), after, limit);
         self.inner.run("listing deliveries", Read, args, work!(listing::list)).await
+    }
+
+    async fn delivered(
+        &self,
+        consumer: &ConsumerName,
+        below: Option<Position>,
+        limit: usize,
+    ) -> Result<DeliveredPage, StoreError> {
+        let args = (consumer.clone(), below, limit);
+        self.inner.run("listing what was delivered", Read, args, work!(listing::delivered)).await
     }
 
     async fn attempts(&self, consumer: &ConsumerName, position: Position) -> Result<Vec<Attempt>, StoreError> {

@@ -30,7 +30,7 @@ impl Reader {
         &self,
         from: Position,
         end: Position,
-    ) -> impl Iterator<Item = Result<(Position, EventRow), StoreError>> + '_ {
+    ) -> impl DoubleEndedIterator<Item = Result<(Position, EventRow), StoreError>> + '_ {
         self.range(&keys::event(from), &keys::event(end)).map(|row| {
             let (key, event) = row?;
             let position = keys::position_at(&key, 1);

@@ -4,9 +4,12 @@ use crate::consumers::Consumer;
 use crate::keys;
 use crate::reader::Reader;
 use crate::record::Kind;
-use crate::rows::{AttemptRow, SkippedRow};
+use crate::rows::{AttemptRow, EventRow, SkippedRow};
 use crate::writer::Core;
-use confirmd_core::{Attempt, ConsumerName, DeliveryFilter, DeliveryRecord, DeliveryState, OpenState, Position, StoreError};
+use confirmd_core::{
+    Attempt, ConsumerName, DELIVERED_LOOK_MAX, DeliveredPage, DeliveryFilter, DeliveryRecord, DeliveryState, OpenState, Position,
+    StoreError,
+};
 use std::collections::BTreeSet;
 
 /// Records in one page, whatever was asked for.
@@ -44,6 +47,32 @@ impl Core {
             }
         }
         Ok(records)
+    }
+
+    /// What a consumer was delivered, newest first, below a place.
+    pub(crate) fn delivered(
+        &self,
+        name: &ConsumerName,
+        below: Option<Position>,
+        limit: usize,
+    ) -> Result<DeliveredPage, StoreError> {
+        let consumer = self.consumers.get(name)?;
+        let reader = &self.disk.reader;
+        let end = below.map_or(consumer.queue.read(), |below| below.min(consumer.queue.read()));
+        let (mut page, mut looked_at) = (DeliveredPage::default(), 0);
+        for row in reader.events(consumer.row.began, end).rev() {
+            let (position, event) = row?;
+            looked_at += 1;
+            if consumer.row.filter.takes(&event.event) && consumer.queue.get(position).is_none() {
+                let record = shown(reader, consumer, position, event)?;
+                page.records.extend(record.filter(|record| record.state == DeliveryState::Delivered));
+            }
+            if page.records.len() >= limit.clamp(1, PAGE_MAX) || looked_at == DELIVERED_LOOK_MAX {
+                page.below = Some(position);
+                break;
+            }
+        }
+        Ok(page)
     }
 
     /// The failed attempts of one delivery, oldest first.
@@ -98,6 +127,11 @@ impl Core {
 /// One delivery; `None` if the event is not this consumer's.
 fn record(reader: &Reader, consumer: &Consumer, position: Position) -> Result<Option<DeliveryRecord>, StoreError> {
     let Some(row) = reader.event(position)? else { return Ok(None) };
+    shown(reader, consumer, position, row)
+}
+
+/// The delivery of an event; `None` if it is not this consumer's.
+fn shown(reader: &Reader, consumer: &Consumer, position: Position, row: EventRow) -> Result<Option<DeliveryRecord>, StoreError> {
     let open = consumer.queue.get(position);
     let skipped: Option<SkippedRow> = reader.get(&keys::delivery(Kind::Skipped, consumer.number, position))?;
     let last_attempt = match last_attempt(reader, consumer, position)? {

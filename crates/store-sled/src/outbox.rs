@@ -4,8 +4,8 @@ use crate::handout::Handout;
 use crate::store::SledStore;
 use async_trait::async_trait;
 use confirmd_core::{
-    Attempt, ConsumerName, ConsumerSpec, ConsumerStatus, Delivery, DeliveryFilter, DeliveryRecord, Outbox, Pace, Position,
-    StoreError, Timestamp,
+    Attempt, ConsumerName, ConsumerSpec, ConsumerStatus, DeliveredPage, Delivery, DeliveryFilter, DeliveryRecord, Outbox, Pace,
+    Position, StoreError, Timestamp,
 };
 
 /// Unread events counted for a status.
@@ -115,6 +115,16 @@ impl Outbox for SledStore {
     ) -> Result<Vec<DeliveryRecord>, StoreError> {
         let filter = filter.clone();
         self.writer.run(move |core| core.list(&filter, after.as_ref(), limit)).await
+    }
+
+    async fn delivered(
+        &self,
+        consumer: &ConsumerName,
+        below: Option<Position>,
+        limit: usize,
+    ) -> Result<DeliveredPage, StoreError> {
+        let name = consumer.clone();
+        self.writer.run(move |core| core.delivered(&name, below, limit)).await
     }
 
     async fn attempts(&self, consumer: &ConsumerName, position: Position) -> Result<Vec<Attempt>, StoreError> {

@@ -14,8 +14,14 @@ use maud::{Markup, html};
 use sha2::{Digest, Sha256};
 
 const ROWS: u32 = 50;
-const STATES: [DeliveryState; 5] =
-    [DeliveryState::Queued, DeliveryState::Retrying, DeliveryState::Dead, DeliveryState::Blocked, DeliveryState::Skipped];
+const STATES: [DeliveryState; 6] = [
+    DeliveryState::Queued,
+    DeliveryState::Retrying,
+    DeliveryState::Dead,
+    DeliveryState::Blocked,
+    DeliveryState::Skipped,
+    DeliveryState::Delivered,
+];
 /// Deposits a second that come due when many are requeued, unless the form says otherwise.
 pub(super) const PER_SECOND: &str = "50";
 

@@ -126,7 +126,7 @@ pub struct DeliveryQuery {
     /// Only this consumer's.
     #[param(value_type = Option<ConsumerNameSchema>)]
     pub consumer: Option<ConsumerName>,
-    /// Only in this state.
+    /// Only in this state. Delivered ones are listed if they are asked for, here or by their event; newest first, by consumer.
     #[param(value_type = Option<DeliveryStateSchema>)]
     pub state: Option<DeliveryState>,
     /// Only of this event.

@@ -326,7 +326,7 @@ impl From<DepositStateArg> for DepositState {
 /// `deliveries`
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeliveriesCommand {
-    /// List undelivered and skipped deliveries; of an event, delivered ones too.
+    /// List undelivered and skipped deliveries; delivered ones with `--state delivered`, newest first, and of an event.
     List {
         /// Only this consumer's.
         #[arg(long)]

@@ -22,16 +22,25 @@ const TESTABLE: &str = "webhook";
 /// No event has more consumers.
 const CONSUMERS_MAX: usize = 1_000;
 
+/// Parts of history looked at for one page of what was delivered.
+const LOOKS_MAX: u32 = 10;
+
+/// Where a page of delivered events ended.
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum DeliveredPlace {
+    /// What the consumer was delivered below this place comes next; `None`: all it was.
+    Delivered(ConsumerName, Option<Position>),
+}
+
 impl LocalOperator {
     pub(super) async fn list_deliveries(&self, query: &DeliveryQuery) -> Result<Page<DeliveryView>, OperatorError> {
         let limit = page_size(query.limit)?;
-        if query.state == Some(DeliveryState::Delivered) && query.event.is_none() {
-            return Err(OperatorError::invalid(
-                "a delivered event leaves no record of its delivery: ask with `event`, or read what was decided from `/v1/events`",
-            ));
-        }
         if let Some(consumer) = &query.consumer {
             self.known_consumer(consumer).await?;
+        }
+        if query.state == Some(DeliveryState::Delivered) && query.event.is_none() {
+            return self.list_delivered(query, limit).await;
         }
         let filter = DeliveryFilter { consumer: query.consumer.clone(), state: query.state, event: query.event.clone() };
         let after: Option<(ConsumerName, Position)> = query.after.as_ref().map(Cursor::place).transpose()?;
@@ -41,6 +50,35 @@ impl LocalOperator {
         let place = |record: &DeliveryRecord| Cursor::of(&(&record.consumer, record.position));
         let next = if more { records.last().map(place) } else { None };
         Ok(Page { items: records.into_iter().map(DeliveryView::from).collect(), next })
+    }
+
+    /// What was delivered, by consumer, newest first.
+    async fn list_delivered(&self, query: &DeliveryQuery, limit: usize) -> Result<Page<DeliveryView>, OperatorError> {
+        let place: Option<DeliveredPlace> = query.after.as_ref().map(Cursor::place).transpose()?;
+        let (from, mut below) = place.map_or((None, None), |DeliveredPlace::Delivered(name, below)| (Some(name), below));
+        let wanted = |name: &ConsumerName| {
+            query.consumer.as_ref().is_none_or(|wanted| wanted == name) && from.as_ref().is_none_or(|from| name >= from)
+        };
+        let known = self.store(self.stores.outbox.consumers().await)?;
+        let names = known.into_iter().map(|consumer| consumer.name).filter(wanted);
+        let (mut items, mut looks) = (Vec::new(), 0);
+        for name in names {
+            // The place is within the consumer it names.
+            below = below.filter(|_| from.as_ref() == Some(&name));
+            loop {
+                if items.len() >= limit || looks == LOOKS_MAX {
+                    return Ok(Page { items, next: Some(Cursor::of(&DeliveredPlace::Delivered(name, below))) });
+                }
+                let page = self.store(self.stores.outbox.delivered(&name, below, limit - items.len()).await)?;
+                looks += 1;
+                items.extend(page.records.into_iter().map(DeliveryView::from));
+                below = page.below;
+                if below.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(Page { items, next: None })
     }
 
     pub(super) async fn show_delivery(&self, event: &EventId) -> Result<DeliveryDetail, OperatorError> {

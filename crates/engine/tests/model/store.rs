@@ -4,9 +4,9 @@ use super::oracle::Oracle;
 use super::step::Cut;
 use async_trait::async_trait;
 use confirmd_core::{
-    Archived, Attempt, ChainId, ChainState, ChangeSet, CommitReceipt, ConsumerName, ConsumerSpec, ConsumerStatus, Delivery,
-    DeliveryFilter, DeliveryRecord, DepositKey, Epoch, Height, Outbox, Pace, Position, Rescan, SettledDeposit, StateStore,
-    StoreError, StoreId, Timestamp, WatchEntry,
+    Archived, Attempt, ChainId, ChainState, ChangeSet, CommitReceipt, ConsumerName, ConsumerSpec, ConsumerStatus, DeliveredPage,
+    Delivery, DeliveryFilter, DeliveryRecord, DepositKey, Epoch, Height, Outbox, Pace, Position, Rescan, SettledDeposit,
+    StateStore, StoreError, StoreId, Timestamp, WatchEntry,
 };
 use confirmd_store_sled::{OpenOptions, SledStore};
 use confirmd_testkit::{MemoryDisk, MemoryStore};
@@ -262,6 +262,15 @@ impl Outbox for Gate {
         limit: usize,
     ) -> Result<Vec<DeliveryRecord>, StoreError> {
         self.read(self.inner.list(filter, after, limit)).await
+    }
+
+    async fn delivered(
+        &self,
+        consumer: &ConsumerName,
+        below: Option<Position>,
+        limit: usize,
+    ) -> Result<DeliveredPage, StoreError> {
+        self.read(self.inner.delivered(consumer, below, limit)).await
     }
 
     async fn attempts(&self, consumer: &ConsumerName, position: Position) -> Result<Vec<Attempt>, StoreError> {

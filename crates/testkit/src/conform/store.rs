@@ -1,4 +1,4 @@
-//! The store suite: the rules T1 to T16 of `docs/contracts/store.md`.
+//! The store suite: the rules T1 to T17 of `docs/contracts/store.md`.
 //!
 //! A store's author implements [`StoreHarness`] (what can be done to a store in a test) and [`StoreRig`] (one place for a store),
 //! and gives the harness to [`store_trials`].

@@ -2,7 +2,8 @@
 
 use super::disk::{Books, Consumer};
 use confirmd_core::{
-    ConsumerName, ConsumerStatus, DeliveryFilter, DeliveryQueue, DeliveryRecord, DeliveryState, EventRecord, OpenState, Position,
+    ConsumerName, ConsumerStatus, DELIVERED_LOOK_MAX, DeliveredPage, DeliveryFilter, DeliveryQueue, DeliveryRecord,
+    DeliveryState, EventRecord, OpenState, Position,
 };
 use std::collections::BTreeMap;
 
@@ -49,6 +50,28 @@ pub(super) fn list(
     }
     records.truncate(limit);
     records
+}
+
+/// What a consumer was delivered, newest first.
+pub(super) fn delivered(
+    books: &Books,
+    name: &ConsumerName,
+    row: &Consumer,
+    queue: &DeliveryQueue,
+    below: Option<Position>,
+    limit: usize,
+) -> DeliveredPage {
+    let mut page = DeliveredPage::default();
+    let below = below.unwrap_or(books.next);
+    for (looked_at, (position, event)) in books.events.range(..below).rev().enumerate() {
+        if page.records.len() >= limit.max(1) || looked_at == DELIVERED_LOOK_MAX {
+            page.below = Some(position.next());
+            break;
+        }
+        let found = record(books, name, row, queue, event);
+        page.records.extend(found.filter(|record| record.state == DeliveryState::Delivered));
+    }
+    page
 }
 
 /// One delivery; `None` if the event is not this consumer's.

@@ -4,8 +4,8 @@ use super::disk::{Books, Consumer};
 use super::{MemoryStore, Queues, listing, no_consumer, no_event};
 use async_trait::async_trait;
 use confirmd_core::{
-    Attempt, ConsumerName, ConsumerSpec, ConsumerStart, ConsumerStatus, Delivery, DeliveryFilter, DeliveryQueue, DeliveryRecord,
-    EventRecord, KeyDigest, Outbox, Pace, Position, StoreError, Timestamp,
+    Attempt, ConsumerName, ConsumerSpec, ConsumerStart, ConsumerStatus, DeliveredPage, Delivery, DeliveryFilter, DeliveryQueue,
+    DeliveryRecord, EventRecord, KeyDigest, Outbox, Pace, Position, StoreError, Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -181,6 +181,18 @@ impl Outbox for MemoryStore {
     ) -> Result<Vec<DeliveryRecord>, StoreError> {
         let work = self.work()?;
         Ok(listing::list(&work.image.books, &work.queues, filter, after.as_ref(), limit))
+    }
+
+    async fn delivered(
+        &self,
+        consumer: &ConsumerName,
+        below: Option<Position>,
+        limit: usize,
+    ) -> Result<DeliveredPage, StoreError> {
+        let work = self.work()?;
+        let books = &work.image.books;
+        let (queue, row) = work.queues.get(consumer).zip(books.consumers.get(consumer)).ok_or_else(|| no_consumer(consumer))?;
+        Ok(listing::delivered(books, consumer, row, queue, below, limit))
     }
 
     async fn attempts(&self, consumer: &ConsumerName, position: Position) -> Result<Vec<Attempt>, StoreError> {

@@ -67,6 +67,7 @@ const MISTAKES: &[(&str, &[Mistake])] = &[
     ("T12", &[Mistake::GoesOnAfterAFailure, Mistake::TakesAFailureForAConflict]),
     ("T13", &[Mistake::PrunesSequences]),
     ("T14", &[Mistake::ReadsTheFirstEventTwice, Mistake::ExpiresNoCursor, Mistake::HoldsNothingForCursors]),
-    ("T15", &[Mistake::TellsNoReorgs]),
+    ("T15", &[Mistake::TellsNoReorgs, Mistake::ForgetsSmallPayments]),
     ("T16", &[Mistake::IgnoresThePace]),
+    ("T17", &[Mistake::EndsAtTheFirstPage]),
 ];

@@ -1,4 +1,4 @@
-//! Trials of what an operator and a pump do to one consumer's deliveries (T6, T9).
+//! Trials of what an operator and a pump do to one consumer's deliveries (T6, T9), and of what is listed of them (T4, T17).
 
 use super::support::{Bench, LATE, answers, attempt, for_histories, positions, spec};
 use super::world::Dice;
@@ -6,7 +6,8 @@ use super::{Store, StoreHarness};
 use crate::conform::{Broken, Verdict, hold, sample};
 use crate::{MemoryDisk, MemoryStore};
 use confirmd_core::{
-    ConsumerFilter, ConsumerName, ConsumerSpec, ConsumerStart, Outbox, Position, StateStore, StoreError, Timestamp,
+    ConsumerFilter, ConsumerName, ConsumerSpec, ConsumerStart, DELIVERED_LOOK_MAX, DeliveryRecord, Outbox, Position, StateStore,
+    StoreError, Timestamp,
 };
 
 /// A store with a consumer that was handed five events: two of one key, and three of others.
@@ -227,5 +228,63 @@ pub(super) async fn records_stay_until_purged(harness: &dyn StoreHarness) -> Ver
     hold!(gone == 1, "one undelivered event was given up, {gone} were counted");
     let consumers = bench.store().consumers().await.map_err(Broken::tried("listing consumers"))?;
     hold!(consumers.len() == 1, "after one of two was purged: {consumers:?}");
+    Ok(())
+}
+
+/// Events in the trial of lists; more than may be looked at for two pages.
+const MANY: u64 = 4_010;
+
+/// Every page, each of at most `limit`; the trial ends if they do not.
+async fn delivered(bench: &Bench, name: &ConsumerName, limit: usize) -> Result<Vec<Vec<DeliveryRecord>>, Broken> {
+    let (mut below, mut pages) = (None, Vec::new());
+    loop {
+        let asked = bench.store().delivered(name, below, limit).await;
+        let page = asked.map_err(Broken::tried("listing what was delivered"))?;
+        hold!(page.records.len() <= limit, "{} records on a page of {limit}", page.records.len());
+        hold!(
+            page.below.is_none() || below.is_none() || page.below < below,
+            "from below {below:?} it went on below {:?}",
+            page.below
+        );
+        below = page.below;
+        pages.push(page.records);
+        if below.is_none() {
+            return Ok(pages);
+        }
+    }
+}
+
+pub(super) async fn what_was_delivered_is_listed(harness: &dyn StoreHarness) -> Verdict {
+    hold!(usize::try_from(MANY).is_ok_and(|many| many > 2 * DELIVERED_LOOK_MAX), "the trial has too few events");
+    let mut bench = Bench::start(harness).await?;
+    let all = bench.register("all", None).await?;
+    let rare = ConsumerSpec {
+        filter: ConsumerFilter { chains: [sample::chain(1)].into(), ..ConsumerFilter::default() },
+        ..spec("rare", None)
+    };
+    bench.store().register(&rare).await.map_err(Broken::tried("registering a consumer"))?;
+    // One of the rare consumer's before and behind many of others.
+    for (chain, count, height) in [(1, 1, 1), (0, MANY, 1), (1, 1, 2)] {
+        let set = bench.world.confirm_new(&sample::chain(chain), count, height);
+        bench.commit(set).await?;
+    }
+    let events = bench.world.positions();
+    let [first, second, third, .., last] = events.as_slice() else { return Err(Broken::new("no events")) };
+    let none = delivered(&bench, &all, 10).await?;
+    hold!(none.iter().all(Vec::is_empty), "nothing was handed out, and {none:?} is listed as delivered");
+    bench.drain(&rare.name).await?;
+    let found: Vec<Position> = delivered(&bench, &rare.name, 10).await?.iter().flatten().map(|record| record.position).collect();
+    hold!(found == [*last, *first], "delivered were {last} and {first}, listed are {found:?}");
+    // Handed out are three: one fails, one is given up; they are not delivered.
+    bench.due(&all, 3).await?;
+    let store = bench.store();
+    store.acknowledge(&all, &[*second]).await.map_err(Broken::tried("acknowledging"))?;
+    store.bury(&all, *first, attempt(1)).await.map_err(Broken::tried("burying"))?;
+    store.skip(&all, *third, Timestamp(7)).await.map_err(Broken::tried("skipping"))?;
+    let found: Vec<Position> = delivered(&bench, &all, 10).await?.iter().flatten().map(|record| record.position).collect();
+    hold!(found == [*second], "delivered was {second}, listed are {found:?}");
+    bench.reopen().await?;
+    let found: Vec<Position> = delivered(&bench, &all, 1).await?.iter().flatten().map(|record| record.position).collect();
+    hold!(found == [*second], "delivered was {second}, listed after a start are {found:?}");
     Ok(())
 }

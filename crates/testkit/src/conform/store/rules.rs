@@ -77,6 +77,12 @@ pub fn store_rules(harness: &Arc<dyn StoreHarness>) -> Vec<RuleTrial> {
             &[Crash],
             reading::lives_are_told_as_in_memory,
         ),
+        once("T15", "a_payment_below_its_minimum_is_told_and_leaves_with_its_block", &[Crash], |h| {
+            Box::pin(reading::a_small_payment_is_told_and_leaves_with_its_block(h))
+        }),
         once("T16", "a_replay_keeps_the_order_of_a_key", &[], |h| Box::pin(reading::a_replay_keeps_the_order_of_a_key(h))),
+        once("T17", "what_was_delivered_is_listed_newest_first_in_pages", &[], |h| {
+            Box::pin(deliveries::what_was_delivered_is_listed(h))
+        }),
     ]
 }

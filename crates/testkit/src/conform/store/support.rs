@@ -170,6 +170,7 @@ pub(super) struct Answers {
     consumers: Vec<ConsumerStatus>,
     deliveries: Vec<DeliveryRecord>,
     attempts: Vec<Vec<Attempt>>,
+    delivered: Vec<DeliveryRecord>,
 }
 
 /// Asks a store for everything.
@@ -188,16 +189,29 @@ pub(super) async fn answers(store: &dyn Store) -> Result<Answers, StoreError> {
     for delivery in &deliveries {
         attempts.push(store.attempts(&delivery.consumer, delivery.position).await?);
     }
+    let mut delivered = Vec::new();
+    for consumer in &consumers {
+        delivered.extend(store.delivered(&consumer.name, None, ALL).await?.records);
+    }
     let deposits = store.deposits(&DepositFilter::default(), None, ALL).await?;
-    Ok(Answers { chains, watched, settled, deposits, consumers, deliveries, attempts })
+    Ok(Answers { chains, watched, settled, deposits, consumers, deliveries, attempts, delivered })
+}
+
+/// What a store answers about one consumer.
+#[derive(Debug, PartialEq)]
+pub(super) struct OfConsumer<'a> {
+    consumers: Vec<&'a ConsumerStatus>,
+    deliveries: Vec<(&'a DeliveryRecord, &'a Vec<Attempt>)>,
+    delivered: Vec<&'a DeliveryRecord>,
 }
 
 impl Answers {
     /// What concerns one consumer.
-    pub(super) fn of(&self, name: &ConsumerName) -> (Vec<&ConsumerStatus>, Vec<(&DeliveryRecord, &Vec<Attempt>)>) {
+    pub(super) fn of(&self, name: &ConsumerName) -> OfConsumer<'_> {
         let consumers = self.consumers.iter().filter(|status| status.name == *name).collect();
         let deliveries = self.deliveries.iter().zip(&self.attempts).filter(|(record, _)| record.consumer == *name).collect();
-        (consumers, deliveries)
+        let delivered = self.delivered.iter().filter(|record| record.consumer == *name).collect();
+        OfConsumer { consumers, deliveries, delivered }
     }
 
     /// Where two stores differ, in one line.
@@ -210,6 +224,7 @@ impl Answers {
             ("the consumers", self.consumers == other.consumers),
             ("the deliveries", self.deliveries == other.deliveries),
             ("the failed attempts", self.attempts == other.attempts),
+            ("what was delivered", self.delivered == other.delivered),
         ];
         let differ: Vec<_> = parts.iter().filter(|(_, same)| !same).map(|(part, _)| *part).collect();
         differ.join(", ")

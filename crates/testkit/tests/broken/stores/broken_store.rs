@@ -111,7 +111,10 @@ impl StateStore for BrokenStore {
         self.inner.rescans(chain).await
     }
 
-    async fn commit(&self, changes: ChangeSet) -> Result<CommitReceipt, StoreError> {
+    async fn commit(&self, mut changes: ChangeSet) -> Result<CommitReceipt, StoreError> {
+        if self.is(Mistake::ForgetsSmallPayments) {
+            changes.changes.retain(|change| !matches!(change, Change::SmallSeen(_)));
+        }
         *self.before.lock().unwrap() = self.disk.copy();
         for change in &changes.changes {
             match change {
@@ -270,6 +273,19 @@ impl Outbox for BrokenStore {
         let mut listed = self.inner.list(filter, after, limit).await?;
         listed.retain(|record| !(self.is(Mistake::ListsNoDeadLetters) && record.state == DeliveryState::Dead));
         Ok(listed)
+    }
+
+    async fn delivered(
+        &self,
+        consumer: &ConsumerName,
+        below: Option<Position>,
+        limit: usize,
+    ) -> Result<DeliveredPage, StoreError> {
+        let mut page = self.inner.delivered(consumer, below, limit).await?;
+        if self.is(Mistake::EndsAtTheFirstPage) {
+            page.below = None;
+        }
+        Ok(page)
     }
 
     async fn attempts(&self, consumer: &ConsumerName, position: Position) -> Result<Vec<Attempt>, StoreError> {

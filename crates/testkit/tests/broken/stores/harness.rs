@@ -44,7 +44,9 @@ pub(crate) enum Mistake {
     ExpiresNoCursor,
     HoldsNothingForCursors,
     TellsNoReorgs,
+    ForgetsSmallPayments,
     IgnoresThePace,
+    EndsAtTheFirstPage,
 }
 
 pub(crate) struct MemoryHarness(pub(crate) Option<Mistake>);
