@@ -8,6 +8,8 @@ pub fn registry() -> Registry {
     Registry::default()
         .with_chain(confirmd_chain_bitcoin::KIND)
         .with_chain(confirmd_chain_evm::KIND)
+        .with_new_heads(confirmd_chain_bitcoin::KIND.name, confirmd_chain_bitcoin::build_new_heads)
+        .with_new_heads(confirmd_chain_evm::KIND.name, confirmd_chain_evm::build_new_heads)
         .with_sink(confirmd_sink_stdout::KIND)
         .with_sink(confirmd_sink_file::KIND)
         .with_sink(confirmd_sink_webhook::KIND)

@@ -1,5 +1,6 @@
 //! The adapter's own keys of `[chains.NAME]`.
 
+use crate::long_poll::Push;
 use crate::network::{NETWORKS, Network};
 use crate::rest::RestMode;
 use confirmd_core::{ChainContext, ConfigError};
@@ -21,6 +22,9 @@ pub(crate) struct BitcoinConfig {
     /// Whether blocks are read by the node's REST interface: "auto" (where it offers it) or "off".
     #[serde(default)]
     pub(crate) rest: RestMode,
+    /// Whether the node is asked to tell of new blocks: "off" or "long-poll".
+    #[serde(default)]
+    pub(crate) push: Push,
 }
 
 fn network<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'static Network, D::Error> {

@@ -4,7 +4,7 @@ use crate::address::parse_account;
 use crate::plan::TOKEN_NAMESPACE;
 use alloy::primitives::{Address, B256, address};
 use confirmd_core::{Asset, AssetId, ChainContext, ChainId, ConfigError, ListedAsset, parse_table};
-use confirmd_rpc::{EndpointConfig, Limits};
+use confirmd_rpc::{EndpointConfig, Limits, PushUrl};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
@@ -48,6 +48,9 @@ pub(crate) struct EvmConfig {
     /// Blocks per `eth_getLogs` far below the tip; default 500.
     #[serde(default = "log_range_max")]
     pub(crate) log_range_max: NonZeroU64,
+    /// The node's WebSocket, which tells of new heads.
+    #[serde(default)]
+    pub(crate) push: Option<PushUrl>,
 }
 
 /// `internal_transfers`.

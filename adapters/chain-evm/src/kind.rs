@@ -2,8 +2,8 @@
 
 use crate::config::Settings;
 use crate::source::EvmSource;
-use confirmd_core::{ChainContext, ChainKind, ChainSource, ConfigError};
-use confirmd_rpc::{RpcClient, RpcClientBuilder};
+use confirmd_core::{ChainContext, ChainKind, ChainSource, ConfigError, NewHeads};
+use confirmd_rpc::{HeadSubscription, RpcClient, RpcClientBuilder};
 use std::sync::Arc;
 
 /// `kind = "evm"`.
@@ -40,8 +40,20 @@ withdrawals = false
 # genesis = "0xd4e56740f876aef8c010b86a40d5f56745a118d0906a34e69aec8c0db1cb8fa3"
 # Blocks per eth_getLogs far below the tip; halved by itself when a provider refuses it.
 # log_range_max = 500
+# New blocks are looked at at once, where the node has a WebSocket; without it every poll_interval.
+# push = "ws://127.0.0.1:8546"
 # limits = { requests_per_second = 50, attempts = 5, deadline = "30s" }
 "#;
+
+/// A subscription to new heads, where `push` names the node's WebSocket.
+///
+/// # Errors
+/// As of the kind.
+pub fn build_new_heads(context: &ChainContext, table: toml::Table) -> Result<Option<Arc<dyn NewHeads>>, ConfigError> {
+    let Some(push) = Settings::parse(context, table)?.config.push else { return Ok(None) };
+    let heads = HeadSubscription::new(&push).map_err(|error| error.below("push"))?;
+    Ok(Some(Arc::new(heads)))
+}
 
 fn build(context: ChainContext, table: toml::Table) -> Result<Arc<dyn ChainSource>, ConfigError> {
     build_over(RpcClient::builder(), context, table)

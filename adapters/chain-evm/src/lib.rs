@@ -40,5 +40,5 @@ mod trace;
 mod tests;
 
 pub use evidence::{BlockEvidence, EvidenceError};
-pub use kind::{KIND, build_over};
+pub use kind::{KIND, build_new_heads, build_over};
 pub use source::EvmSource;

@@ -24,6 +24,7 @@ mod halt;
 mod held;
 mod history;
 mod meter;
+mod new_heads;
 mod outbox;
 mod plugin;
 mod policy;
@@ -72,6 +73,7 @@ pub use history::{
     REORG_BLOCKS_MAX, ReorgRecord, Rule,
 };
 pub use meter::{SourceCounts, SourceMeter};
+pub use new_heads::{BuildNewHeads, NewHeads};
 pub use outbox::{Outbox, Pace};
 pub use plugin::{BuildForgedSink, ChainContext, ChainKind, Forgery, Registry, SinkContext, SinkKind};
 pub use policy::{FinalityTag, Requirement};

@@ -1,6 +1,8 @@
 //! Plug-ins: what an adapter crate exports, and the list a binary is built from.
 
-use crate::{ChainName, ChainSource, ConfigError, ConsumerName, ListedAsset, Requirement, Sink, SourceMeter, StartAt};
+use crate::{
+    BuildNewHeads, ChainName, ChainSource, ConfigError, ConsumerName, ListedAsset, Requirement, Sink, SourceMeter, StartAt,
+};
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -98,6 +100,7 @@ pub struct Registry {
     chains: BTreeMap<&'static str, ChainKind>,
     sinks: BTreeMap<&'static str, SinkKind>,
     forged_sinks: BTreeMap<&'static str, BuildForgedSink>,
+    new_heads: BTreeMap<&'static str, BuildNewHeads>,
 }
 
 impl std::fmt::Debug for Registry {
@@ -132,6 +135,18 @@ impl Registry {
     /// How a kind of sink is forged, if it can be.
     pub fn forged_sink(&self, kind: &str) -> Option<BuildForgedSink> {
         self.forged_sinks.get(kind).copied()
+    }
+
+    /// Adds how a kind of chain learns of new blocks without asking, for nodes that tell.
+    #[must_use]
+    pub fn with_new_heads(mut self, kind: &'static str, build: BuildNewHeads) -> Self {
+        self.new_heads.insert(kind, build);
+        self
+    }
+
+    /// How a kind of chain learns of new blocks without asking, if it can.
+    pub fn new_heads(&self, kind: &str) -> Option<BuildNewHeads> {
+        self.new_heads.get(kind).copied()
     }
 
     /// A kind of chain; unknown ones list the known.

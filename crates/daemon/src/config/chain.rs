@@ -3,7 +3,7 @@
 use super::confirmations;
 use super::value::shown;
 use confirmd_core::{
-    Address, ChainContext, ChainId, ChainName, ChainSource, ConfigError, Height, HumanDuration, Registry, Requirement,
+    Address, ChainContext, ChainId, ChainName, ChainSource, ConfigError, Height, HumanDuration, NewHeads, Registry, Requirement,
     SourceMeter, StartAt, parse_table,
 };
 use serde::Deserialize;
@@ -43,6 +43,8 @@ pub struct ChainConfig {
     pub kind: &'static str,
     /// Built, nothing contacted.
     pub source: Arc<dyn ChainSource>,
+    /// Tells of new blocks, where the operator asked for it. Nothing contacted.
+    pub new_heads: Option<Arc<dyn NewHeads>>,
     /// Counts the requests to its nodes.
     pub meter: SourceMeter,
     /// `watch`, in order.
@@ -109,10 +111,14 @@ impl ChainConfig {
             meter: meter.clone(),
         };
         let symbols: Vec<String> = context.requirements.keys().cloned().collect();
+        let new_heads = match registry.new_heads(kind.name) {
+            Some(build) => build(&context, table.clone()).map_err(with_common_keys)?,
+            None => None,
+        };
         let source = (kind.build)(context, table).map_err(with_common_keys)?;
         check_symbols(&symbols, source.as_ref())?;
         let watch = addresses(common.watch, source.as_ref())?;
-        Ok(Self { name, kind: kind.name, source, meter, watch, rescan_share })
+        Ok(Self { name, kind: kind.name, source, new_heads, meter, watch, rescan_share })
     }
 
     /// Its place in the configuration.

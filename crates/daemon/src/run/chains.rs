@@ -1,10 +1,11 @@
 //! One watcher per chain, each on its own: what happens to one changes nothing for another (G9).
 
+use super::heads;
 use super::tasks::{Part, Tasks};
 use crate::config::ChainConfig;
 use crate::operator::{ChainSlot, LocalOperator};
 use crate::stop::Stop;
-use confirmd_core::{Clock, Sharing, StateStore, StoreError, with_causes};
+use confirmd_core::{Clock, NewHeads, Sharing, StateStore, StoreError, with_causes};
 use confirmd_engine::{ConfigWatch, WatchError, Watcher, WatcherDeps};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +17,11 @@ const AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// Starts the watcher of a slot that was made of this configuration.
 pub(super) fn spawn(slot: &Arc<ChainSlot>, chain: &ChainConfig, operator: &Arc<LocalOperator>, tasks: &Tasks) -> Part {
     let (slot, config_watch, rescan_share) = (slot.clone(), config_watch(chain), chain.rescan_share);
+    let new_heads = chain.new_heads.clone();
     let (store, clock, wake) = (operator.stores.state.clone(), operator.clock.clone(), operator.wake.clone());
     let sharing = operator.stores.sharing.clone();
     let supervised =
-        |stop| Supervised { slot: slot.clone(), config_watch, rescan_share, store, sharing, clock, wake, stop }.run();
+        |stop| Supervised { slot: slot.clone(), config_watch, rescan_share, new_heads, store, sharing, clock, wake, stop }.run();
     tasks.spawn_part(format!("chain {}", slot.name), supervised)
 }
 
@@ -36,6 +38,7 @@ struct Supervised {
     slot: Arc<ChainSlot>,
     config_watch: Vec<ConfigWatch>,
     rescan_share: u32,
+    new_heads: Option<Arc<dyn NewHeads>>,
     store: Arc<dyn StateStore>,
     sharing: Option<Arc<dyn Sharing>>,
     clock: Arc<dyn Clock>,
@@ -88,10 +91,18 @@ impl Supervised {
             Some(sharing) => watcher.sharing(sharing.clone()),
             None => watcher,
         };
-        self.slot.set(Some(watcher.handle()));
+        let handle = watcher.handle();
+        self.slot.set(Some(handle.clone()));
         // A task of its own: a panic ends the watcher, not its supervision. Dropped with us, it is aborted.
         let mut task = tokio::task::JoinSet::new();
         task.spawn(watcher.run(self.stop.receiver()));
+        if let Some(new_heads) = self.new_heads.clone() {
+            let chain = self.slot.name.clone();
+            task.spawn(async move {
+                heads::follow(&chain, new_heads.as_ref(), || handle.wake()).await;
+                Ok(())
+            });
+        }
         match task.join_next().await {
             None | Some(Ok(Ok(()))) => Ended::Stopped,
             Some(Ok(Err(error))) => ended(&error),

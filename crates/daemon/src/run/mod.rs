@@ -4,6 +4,7 @@ mod books;
 mod chains;
 mod consumers;
 mod embedded;
+mod heads;
 mod logs;
 mod metrics;
 mod operations;
