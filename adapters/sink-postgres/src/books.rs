@@ -44,6 +44,18 @@ impl Target {
         Ok(Feed { store, epoch: Epoch(epoch) })
     }
 
+    fn later(&self, before: Option<&Feed>, feed: &Feed) -> SinkError {
+        let (consumer, found) =
+            (&self.consumer, before.map_or_else(|| "a later one".to_owned(), |before| before.epoch.0.to_string()));
+        fatal(format!(
+            "the books of {consumer} in {} (schema {}) are of the epoch {found}, this state is of {}: what it decides, and takes back, would be \
+             passed over as old. `confirmd run --restored` gives it a new epoch (the start is refused, the epoch stays); then adopt again",
+            self.server.label(),
+            self.schema,
+            feed.epoch.0
+        ))
+    }
+
     fn spoilt(&self, column: &str, why: &str) -> SinkError {
         fatal(format!(
             "{}: {}.consumer.{column} of {} was changed by hand: {why}",
@@ -99,6 +111,7 @@ pub(crate) async fn adopt(sink: &PostgresSink, feed: &Feed) -> Result<Option<Fee
             let sql = target.schema.in_sql(ADOPT);
             let done = session.connection.execute(&sql, &[&target.consumer.as_str(), &feed.store.as_str(), &epoch]).await;
             match done {
+                Ok(0) => Err(target.later(before.as_ref(), feed)),
                 Ok(_) => Ok(before),
                 Err(error) => Err(target.explain("giving the books to this state", &error)),
             }

@@ -16,10 +16,12 @@ returning id";
 /// Whose the books are, and the newest event in them.
 pub(crate) const CONSUMER: &str = "select store, epoch, position, event_id, newest_at from {schema}.consumer where name = $1";
 
-/// Gives the books to another feed.
+/// Gives the books to another feed. Nothing, if what is in them is of a later epoch: it would always win over that feed's events;
+/// or of the same epoch of another store, whose events have the same ids.
 pub(crate) const ADOPT: &str = "
 insert into {schema}.consumer as c (name, store, epoch) values ($1, $2, $3)
-on conflict (name) do update set store = excluded.store, epoch = excluded.epoch, position = null, event_id = null, newest_at = null";
+on conflict (name) do update set store = excluded.store, epoch = excluded.epoch, position = null, event_id = null, newest_at = null
+where c.epoch < excluded.epoch or (c.epoch, c.store) = (excluded.epoch, excluded.store)";
 
 /// Of these events, the applied ones; asked under the consumer's lock, so that a commit on its way has ended by then.
 pub(crate) const APPLIED: &str = "

@@ -139,6 +139,7 @@ pub trait SinkBooks: std::fmt::Debug + Send + Sync {
     /// `output_index`), after `after`, at most `limit`. Errors as `check`'s.
     async fn last_events(&self, chain: &ChainId, after: Option<&DepositKey>, limit: usize) -> Result<Vec<Arc<[u8]>>, SinkError>;
 
-    /// Gives the books to another feed, because an operator says so. Returns whose they were. Errors as `check`'s.
+    /// Gives the books to another feed, because an operator says so. Returns whose they were. `Fatal`, saying what to do, if what is in them
+    /// is of a later epoch than the feed's, or of the same epoch of another store; other errors as `check`'s.
     async fn adopt(&self, feed: &Feed) -> Result<Option<Feed>, SinkError>;
 }

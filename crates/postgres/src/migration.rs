@@ -64,9 +64,7 @@ pub async fn migrate(
     if found > known {
         return Err(newer(found));
     }
-    let exists =
-        transaction.query_one("select exists (select from pg_namespace where nspname = $1)", &[&schema.as_str()]).await?;
-    if !exists.get::<_, bool>(0) {
+    if !exists(transaction.client(), schema).await? {
         transaction.batch_execute(&schema.in_sql("create schema {schema}")).await?;
     }
     transaction
@@ -98,13 +96,20 @@ async fn has_advisory_locks(client: &Client, lock: &String) -> Result<bool, Erro
     }
 }
 
+/// A schema that was made for us needs no right to make one, which `if not exists` asks for all the same.
+async fn exists(client: &Client, schema: &Schema) -> Result<bool, Error> {
+    let look = "select exists (select from pg_namespace where nspname = $1)";
+    Ok(client.query_one(look, &[&schema.as_str()]).await?.get(0))
+}
+
 async fn make_lock_row(client: &Client, schema: &Schema) -> Result<(), Error> {
     let statements = [
         "create schema if not exists {schema}",
         "create table if not exists {schema}.migration_lock (one boolean primary key default true check (one))",
         "insert into {schema}.migration_lock (one) values (true) on conflict (one) do nothing",
     ];
-    for statement in statements {
+    let there = exists(client, schema).await?;
+    for statement in statements.into_iter().skip(usize::from(there)) {
         let statement = schema.in_sql(statement);
         for _ in 1..TRIES {
             match client.batch_execute(&statement).await {

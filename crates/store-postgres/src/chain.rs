@@ -4,10 +4,10 @@ use crate::error::{Failed, from_json, int, refused, to_json, uint};
 use crate::session::Session;
 use confirmd_core::{
     BlockHash, BlockRef, ChainId, ChainName, ChainState, Change, ChangeSet, FinalityTag, Halt, Height, ListedAsset, Rescan,
-    StateVersion, StoreError, Trail,
+    RescanId, StateVersion, StoreError, Trail,
 };
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 /// A chain's number within this database.
@@ -22,7 +22,8 @@ pub(crate) struct HeadRow {
     pub(crate) linked_from: Height,
     pub(crate) marks: Vec<(FinalityTag, Height)>,
     pub(crate) halt: Option<Halt>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Written by instances before migration 3, newer than what is in the table; the next commit moves them there.
+    #[serde(default, skip_serializing)]
     pub(crate) rescans: Vec<Rescan>,
 }
 
@@ -32,6 +33,12 @@ pub(crate) struct Found {
     pub(crate) number: ChainNumber,
     pub(crate) version: StateVersion,
     head: String,
+}
+
+impl Found {
+    pub(crate) fn head(&self) -> Result<HeadRow, StoreError> {
+        from_json(&self.head, "a chain's head")
+    }
 }
 
 /// Small parts by chain, as of some version: saves reading them again for every commit. The version says whether they still hold.
@@ -62,6 +69,10 @@ pub(crate) const PUT_ASSETS: &str = "insert into asset (chain, asset, listed) se
 on conflict (chain, asset) do update set listed = excluded.listed";
 const DROP_ASSETS: &str = "delete from asset where chain = $1 and asset = any($2)";
 
+const RESCANS: &str = "select rescan from rescan where chain = $1 order by id";
+const PUT_RESCANS: &str = "insert into rescan (chain, id, rescan) select $1, * from unnest($2::bigint[], $3::text[])
+on conflict (chain, id) do update set rescan = excluded.rescan";
+
 /// The chain's row; `lock` holds it until the transaction ends.
 pub(crate) async fn find(session: &Session, chain: &ChainId, lock: bool) -> Result<Option<Found>, Failed> {
     let row = session.query_opt(if lock { LOCK } else { FIND }, &[&chain.as_str()]).await?;
@@ -81,13 +92,47 @@ pub(crate) async fn lock(session: &Session, chain: &ChainId) -> Result<Found, Fa
 }
 
 /// A chain's rescans, by number.
-pub(crate) fn rescans(found: &Found) -> Result<Vec<Rescan>, StoreError> {
-    Ok(from_json::<HeadRow>(&found.head, "a chain's head")?.rescans)
+pub(crate) async fn rescans(
+    session: &Session,
+    number: ChainNumber,
+    head: &HeadRow,
+) -> Result<BTreeMap<RescanId, Rescan>, Failed> {
+    let mut rescans = BTreeMap::new();
+    for row in session.query(RESCANS, &[&number]).await? {
+        let rescan: Rescan = from_json(row.get(0), "a rescan")?;
+        rescans.insert(rescan.id, rescan);
+    }
+    rescans.extend(head.rescans.iter().map(|rescan| (rescan.id, rescan.clone())));
+    Ok(rescans)
+}
+
+/// Writes rescans down.
+pub(crate) async fn put_rescans<'a>(
+    session: &Session,
+    number: ChainNumber,
+    rescans: impl Iterator<Item = &'a Rescan>,
+) -> Result<(), Failed> {
+    let (mut ids, mut texts) = (Vec::new(), Vec::new());
+    for rescan in rescans {
+        ids.push(int(rescan.id.0));
+        texts.push(to_json(rescan)?);
+    }
+    if !ids.is_empty() {
+        session.execute(PUT_RESCANS, &[&number, &ids, &texts]).await?;
+    }
+    Ok(())
+}
+
+/// The small parts of a chain's state for a commit, which writes the chain's head anew.
+pub(crate) async fn small_to_advance(session: &Session, chain: &ChainId, found: &Found) -> Result<ChainState, Failed> {
+    put_rescans(session, found.number, found.head()?.rescans.iter()).await?;
+    small(session, chain, found).await
 }
 
 /// The small parts of a chain's state.
 pub(crate) async fn small(session: &Session, chain: &ChainId, found: &Found) -> Result<ChainState, Failed> {
-    let head: HeadRow = from_json(&found.head, "a chain's head")?;
+    let head = found.head()?;
+    let rescans = rescans(session, found.number, &head).await?;
     let mut refs = Vec::new();
     for row in session.query(TRAIL, &[&found.number]).await? {
         let hash = BlockHash::new(row.get::<_, String>(1));
@@ -100,7 +145,7 @@ pub(crate) async fn small(session: &Session, chain: &ChainId, found: &Found) -> 
         trail: Trail::restore(refs, head.floor, head.linked_from),
         marks: head.marks.into_iter().collect(),
         halt: head.halt,
-        rescans: head.rescans.into_iter().map(|rescan| (rescan.id, rescan)).collect(),
+        rescans,
         ..ChainState::default()
     };
     for row in session.query(ASSETS, &[&found.number]).await? {
@@ -116,6 +161,7 @@ pub(crate) struct SmallRows {
     trail_gone: Vec<i64>,
     assets_put: (Vec<String>, Vec<String>),
     assets_gone: Vec<String>,
+    rescans_put: Vec<Rescan>,
     version: i64,
     head: String,
 }
@@ -156,8 +202,13 @@ pub(crate) fn advance(small: &mut ChainState, set: &ChangeSet) -> Result<SmallRo
         linked_from: small.trail.linked_from(),
         marks: small.marks.iter().map(|(tag, height)| (*tag, *height)).collect(),
         halt: small.halt.clone(),
-        rescans: small.rescans.values().cloned().collect(),
+        rescans: Vec::new(),
     })?;
+    let rescans = part.changes.iter().filter_map(|change| match change {
+        Change::RescanPut(rescan) => Some(rescan.id),
+        _ => None,
+    });
+    rows.rescans_put = rescans.collect::<BTreeSet<_>>().iter().filter_map(|id| small.rescans.get(id)).cloned().collect();
     Ok(rows)
 }
 
@@ -175,6 +226,7 @@ impl SmallRows {
         if !self.assets_put.0.is_empty() {
             session.execute(PUT_ASSETS, &[&chain, &self.assets_put.0, &self.assets_put.1]).await?;
         }
+        put_rescans(session, chain, self.rescans_put.iter()).await?;
         session.execute(UPDATE, &[&chain, &self.version, &self.head]).await?;
         Ok(())
     }

@@ -47,7 +47,7 @@ pub(crate) async fn commit(session: &Session, commit: &Commit) -> Result<(Commit
     }
     let mut small = match commit.heads.take(&set.chain, set.base) {
         Some(small) => small,
-        None => chain::small(session, &set.chain, &found).await?,
+        None => chain::small_to_advance(session, &set.chain, &found).await?,
     };
     let known = last_events(session, set).await?;
     let stored = Stored::read(session, found.number, set).await?;

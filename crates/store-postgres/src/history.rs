@@ -1,7 +1,7 @@
 //! `History`: the read model for people.
 
 use crate::deposits::state_number;
-use crate::error::{Failed, from_json, int, invalid, limit as rows, position, text, time};
+use crate::error::{Failed, from_json, int, invalid, limit as rows, position, text, time, uint};
 use crate::outbox::work;
 use crate::prune;
 use crate::session::Session;
@@ -23,7 +23,10 @@ const LIFE: &str = "select step from life where digest = $1 order by version, nu
 const REORGS: &str =
     "select r.record from reorg r join chain c on c.id = r.chain where c.chain = $1 order by r.version desc limit $2";
 const CURSORS: &str = "select name, after, used_at, expired from reader order by name collate \"C\"";
-const LOCK_READERS: &str = "lock table reader in share row exclusive mode";
+const MOVE_CURSOR: &str = "update reader set after = $2, used_at = $3, expired = $4 where name = $1";
+/// New readers come one after the other. A lock of the table would do as well, but not every engine that speaks PostgreSQL's protocol has one.
+const LOCK_READERS: &str = "select one from meta for update";
+const COUNT_OTHERS: &str = "select count(*) from reader where name <> $1";
 const PUT_CURSOR: &str = "insert into reader (name, after, used_at, expired) values ($1, $2, $3, $4)
 on conflict (name) do update set after = excluded.after, used_at = excluded.used_at, expired = excluded.expired";
 const REMOVE_CURSOR: &str = "delete from reader where name = $1";
@@ -93,13 +96,17 @@ pub(crate) async fn cursors(session: &Session, (): &()) -> Result<Vec<PullCursor
 }
 
 async fn put_cursor(session: &Session, cursor: &PullCursor) -> Result<(), Failed> {
-    session.execute(LOCK_READERS, &[]).await?;
-    let known = cursors(session, &()).await?;
-    if known.len() >= CURSORS_MAX && !known.iter().any(|one| one.name == cursor.name) {
+    let (after, used_at) = (int(cursor.after.0), int(cursor.used_at.0));
+    let columns: crate::session::Params<'_> = &[&cursor.name.as_str(), &after, &used_at, &cursor.expired];
+    if session.execute(MOVE_CURSOR, columns).await? > 0 {
+        return Ok(());
+    }
+    session.query(LOCK_READERS, &[]).await?;
+    let known = session.query_opt(COUNT_OTHERS, &[&cursor.name.as_str()]).await?.map_or(0, |row| uint(row.get(0)));
+    if known >= u64::try_from(CURSORS_MAX).unwrap_or(u64::MAX) {
         return Err(invalid(format!("there are {CURSORS_MAX} cursors already; remove one first")));
     }
-    let (after, used_at) = (int(cursor.after.0), int(cursor.used_at.0));
-    session.execute(PUT_CURSOR, &[&cursor.name.as_str(), &after, &used_at, &cursor.expired]).await?;
+    session.execute(PUT_CURSOR, columns).await?;
     Ok(())
 }
 

@@ -20,7 +20,6 @@ const META: &str =
     "insert into meta (store, epoch, created_at, next_position) values ($1, $2, $3, $4) on conflict (one) do nothing";
 const THERE: &str = "select store from meta";
 const CHAIN: &str = "insert into chain (chain, version, head) values ($1, $2, $3) returning id";
-const HEAD: &str = "update chain set head = $2 where id = $1";
 const ARCHIVE: &str = "insert into archive (digest, chain, height, sequence, event)
 select * from unnest($1::bytea[], $2::integer[], $3::bigint[], $4::bigint[], $5::bigint[])";
 const EVENTS: &str = "insert into event (position, id, chain, asset, digest, decided_at, record, body)
@@ -43,18 +42,8 @@ impl PgStore {
     pub async fn import(server: Server, options: PgOptions) -> Result<Box<dyn StoreImport>, StoreError> {
         let label = format!("the schema {} of {}", options.schema, server.label());
         let session = prepare(&server, &PgOptions { init: true, ..options.clone() }).await?;
-        let mut import = PgImport {
-            server,
-            options,
-            label,
-            session,
-            chain: 0,
-            head: None,
-            chains: HashMap::new(),
-            consumer: 0,
-            reorgs: 0,
-            step: None,
-        };
+        let mut import =
+            PgImport { server, options, label, session, chain: 0, chains: HashMap::new(), consumer: 0, reorgs: 0, step: None };
         let begun = import.begin().await;
         begun.map_err(|failed| import.why(failed))?;
         Ok(Box::new(import))
@@ -70,7 +59,6 @@ struct PgImport {
     session: Session,
     /// What records that follow are of.
     chain: i32,
-    head: Option<HeadRow>,
     chains: HashMap<ChainId, i32>,
     consumer: i32,
     reorgs: i64,
@@ -176,7 +164,10 @@ impl PgImport {
                     }
                 }
             }
-            Some(DumpRecord::Rescan(_)) => return self.rescans(run).await,
+            Some(DumpRecord::Rescan(_)) => {
+                let rescans = column!(run, Rescan, rescan => rescan);
+                chain::put_rescans(session, chain, rescans.into_iter()).await?;
+            }
             Some(DumpRecord::Reorg(_)) => return self.reorgs(run).await,
             Some(DumpRecord::Consumer(_)) => {
                 for record in run {
@@ -248,22 +239,11 @@ impl PgImport {
 
     async fn chain(&mut self, row: DumpedChain) -> Result<(), Failed> {
         let DumpedChain { id, version, name, floor, linked_from, marks, halt } = row;
-        let head = HeadRow { name, floor, linked_from, marks: marks.into_iter().collect(), halt, rescans: Vec::new() };
+        let head = HeadRow { name, floor, linked_from, marks: marks.into_iter().collect(), halt, ..HeadRow::default() };
         let made = self.session.query_opt(CHAIN, &[&id.as_str(), &int(version.0)?, &to_json(&head)?]).await?;
         self.chain = made.map(|row| row.get(0)).unwrap_or_default();
         self.chains.insert(id, self.chain);
-        (self.head, self.reorgs) = (Some(head), 0);
-        Ok(())
-    }
-
-    /// They stand in the chain's head.
-    async fn rescans(&mut self, run: Vec<DumpRecord>) -> Result<(), Failed> {
-        let Some(head) = &mut self.head else { return Err(refused("a rescan without a chain").into()) };
-        head.rescans.extend(run.into_iter().filter_map(|record| match record {
-            DumpRecord::Rescan(rescan) => Some(rescan),
-            _ => None,
-        }));
-        self.session.execute(HEAD, &[&self.chain, &to_json(head)?]).await?;
+        self.reorgs = 0;
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! `Snapshots`: the whole store as it was at one moment, read in one transaction that sees no other.
 
-use crate::chain::{ChainNumber, HeadRow};
+use crate::chain::{self, ChainNumber, HeadRow};
 use crate::consumers;
 use crate::error::{Failed, from_json, position, refused, time, uint};
 use crate::held::{ORPHANED, PENDING, REPORTED, digest};
@@ -92,13 +92,16 @@ impl Default for Behind {
     }
 }
 
+/// A chain's row, read.
+type ChainRow = (ChainNumber, ChainId, StateVersion, HeadRow);
+
 /// See the module. The transaction ends with its connection.
 #[derive(Debug)]
 struct PgSnapshot {
     inner: Arc<Inner>,
     session: Session,
     shared: bool,
-    chains: Vec<(ChainId, StateVersion, HeadRow)>,
+    chains: Vec<ChainRow>,
     names: HashMap<ChainNumber, ChainId>,
     consumers: Vec<(ConsumerName, consumers::Row)>,
     parts: VecDeque<Part>,
@@ -163,7 +166,7 @@ impl PgSnapshot {
             let number: ChainNumber = row.get(0);
             let id = ChainId::new(row.get::<_, &str>(1)).map_err(|error| refused(format!("{error}; put a backup back")))?;
             names.insert(number, id.clone());
-            chains.push((id, StateVersion(uint(row.get(2))), from_json(row.get(3), "a chain's head")?));
+            chains.push((number, id, StateVersion(uint(row.get(2))), from_json(row.get(3), "a chain's head")?));
             parts.extend([Part::Chain(at), Part::Blocks(number), Part::Assets(number), Part::Watched(number)]);
             parts.extend([PENDING, REPORTED, ORPHANED].map(|kind| Part::Held(number, kind)));
             parts.extend([Part::Rescans(at), Part::Reorgs(number)]);
@@ -187,10 +190,11 @@ impl PgSnapshot {
         }
         match part {
             Part::Store => Ok(vec![DumpRecord::Store(self.store().await?)]),
-            Part::Chain(at) => Ok(self.chains.get(at).map(chain).into_iter().collect()),
+            Part::Chain(at) => Ok(self.chains.get(at).map(chain_record).into_iter().collect()),
             Part::Rescans(at) => {
-                let head = self.chains.get(at).map(|(.., head)| head);
-                Ok(head.into_iter().flat_map(|head| &head.rescans).cloned().map(DumpRecord::Rescan).collect())
+                let Some((number, _, _, head)) = self.chains.get(at) else { return Ok(Vec::new()) };
+                let rescans = chain::rescans(&self.session, *number, head).await?;
+                Ok(rescans.into_values().map(DumpRecord::Rescan).collect())
             }
             Part::Consumer(at) => self.consumers.get(at).into_iter().map(consumer).collect(),
             Part::Cursors => Ok(history::cursors(&self.session, &()).await?.into_iter().map(DumpRecord::Cursor).collect()),
@@ -320,7 +324,7 @@ fn held<T: DeserializeOwned>(row: &Row) -> Result<DumpedHeld<T>, Failed> {
     Ok(DumpedHeld { digest: of_key(row, 0)?, event, deposit: from_json(row.get(2), "a held deposit")? })
 }
 
-fn chain((id, version, head): &(ChainId, StateVersion, HeadRow)) -> DumpRecord {
+fn chain_record((_, id, version, head): &ChainRow) -> DumpRecord {
     DumpRecord::Chain(DumpedChain {
         id: id.clone(),
         version: *version,

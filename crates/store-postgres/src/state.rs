@@ -114,8 +114,9 @@ impl StateStore for PgStore {
         self.inner
             .run("reading rescans", Mode::Read, chain.clone(), |session, chain| {
                 Box::pin(async move {
-                    let found = chain::find(session, chain, false).await?;
-                    Ok(found.map(|found| chain::rescans(&found)).transpose()?.unwrap_or_default())
+                    let Some(found) = chain::find(session, chain, false).await? else { return Ok(Vec::new()) };
+                    let rescans = chain::rescans(session, found.number, &found.head()?).await?;
+                    Ok(rescans.into_values().collect())
                 })
             })
             .await

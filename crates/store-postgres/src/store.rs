@@ -16,6 +16,7 @@ use tokio::sync::{Notify, RwLock, Semaphore};
 const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, sql: include_str!("../migrations/1.sql") },
     Migration { version: 2, sql: include_str!("../migrations/2.sql") },
+    Migration { version: 3, sql: include_str!("../migrations/3.sql") },
 ];
 const PART: &str = "store";
 

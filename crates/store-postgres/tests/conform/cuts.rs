@@ -7,8 +7,8 @@ use crate::wire_proxy::{At, Cut, WireProxy};
 use anyhow::{Context, Result, ensure};
 use confirmd_core::{
     Address, Amount, Asset, AssetId, Attempt, AttemptOutcome, BlockHash, BlockRef, ChainId, ChainName, Change, ChangeSet,
-    ConsumerFilter, ConsumerName, ConsumerSpec, DepositKey, Event, EventId, Height, Outbox, Payment, Reported, Sequence, Sharing,
-    StateStore, StateVersion, StoreError, Timestamp, Transfer, Turn, TxId,
+    ConsumerFilter, ConsumerName, ConsumerSpec, DepositKey, Event, EventId, Height, HeightRange, Outbox, Payment, Reported,
+    Rescan, RescanId, RescanScope, Sequence, Sharing, StateStore, StateVersion, StoreError, Timestamp, Transfer, Turn, TxId,
 };
 use confirmd_postgres::Schema;
 use confirmd_store_postgres::{PgOptions, PgStore};
@@ -38,6 +38,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("g8_a_result_that_comes_after_its_lease_passed_on_is_passed_over", late),
         trial("g11_what_others_committed_is_caught_up_with_by_change_sets", caught_up),
         trial("t8_instances_that_begin_at_once_migrate_once_also_without_advisory_locks", migrated_at_once),
+        trial("t8_rescans_that_an_earlier_version_left_in_a_head_are_moved_and_none_is_lost", moved_rescans),
         trial("t8_what_a_later_version_wrote_is_refused_and_never_cut_short", later),
         trial("g11_a_turn_is_one_instances_until_it_passes", turns),
     ]
@@ -194,6 +195,28 @@ async fn late(place: Place) -> Result<()> {
     ensure!(slow.due(&name, Timestamp(1), 10).await?.is_empty());
     quick.acknowledge(&name, &[position]).await?;
     ensure!(quick.consumers().await?.iter().all(|consumer| consumer.waiting == 0));
+
+    // It says "delivered" too late: whoever has it now goes on with it, and has the last word.
+    slow.commit(confirm(&slow, 1, 2)?).await?;
+    let position = slow.due(&name, Timestamp(1), 10).await?.first().context("a delivery")?.position;
+    place.admin.batch_execute("update late.delivery set lease_until = '-infinity'").await?;
+    ensure!(quick.due(&name, Timestamp(1), 10).await?.len() == 1, "its lease has passed");
+    slow.acknowledge(&name, &[position]).await?;
+    let status = quick.consumers().await?;
+    ensure!(status.iter().all(|consumer| consumer.waiting == 1), "{status:?}");
+    let attempt = Attempt {
+        number: 1,
+        at: Timestamp(3),
+        outcome: AttemptOutcome::Transient,
+        status: None,
+        error: "again".to_owned(),
+        excerpt: None,
+    };
+    quick.retry_later(&name, position, attempt, Timestamp(4)).await?;
+    let again = slow.due(&name, Timestamp(5), 10).await?;
+    ensure!(again.len() == 1 && again.iter().all(|delivery| delivery.attempt == 2), "{again:?}");
+    slow.acknowledge(&name, &[position]).await?;
+    ensure!(quick.consumers().await?.iter().all(|consumer| consumer.waiting == 0));
     Ok(())
 }
 
@@ -253,6 +276,72 @@ async fn migrated_at_once(place: Place) -> Result<()> {
         let locked = format!("select to_regclass('at_once_{round}.migration_lock') is not null");
         ensure!(place.admin.query_one(&locked, &[]).await?.get::<_, bool>(0) == revoke, "the lock's kind is another one");
     }
+    // A schema that was made for the role is enough, with and without such locks.
+    place.admin.batch_execute("revoke create on database postgres from weak").await?;
+    for (schema, grant) in [("made_locked", false), ("made", true)] {
+        if grant {
+            place.admin.batch_execute("grant execute on function pg_advisory_xact_lock(bigint) to public").await?;
+        }
+        place.admin.batch_execute(&format!("create schema {schema} authorization weak")).await?;
+        let schema = Schema::try_from(schema.to_owned()).map_err(anyhow::Error::msg)?;
+        let server = server_of("weak", place.proxy.port(), place.folder.path(), "at once")?;
+        PgStore::open(server, PgOptions { init: true, ..PgOptions::new(schema) }).await?;
+    }
+    Ok(())
+}
+
+/// As an instance before migration 3 left it: rescans in the chain's head, and no table of their own.
+async fn before_3(place: &Place, rescans: &[Rescan]) -> Result<()> {
+    let tables = [include_str!("../../migrations/1.sql"), include_str!("../../migrations/2.sql")].concat();
+    let made = "create table {schema}.migration (part text not null, version integer not null,
+            applied_at timestamptz not null default now(), primary key (part, version));
+        insert into {schema}.migration (part, version) values ('store', 1), ('store', 2);
+        insert into {schema}.meta (store, epoch, created_at, next_position) values (repeat('a', 32), 1, 1, 1)";
+    let sql = format!("create schema {{schema}}; {tables}; {made}").replace("{schema}", "before");
+    place.admin.batch_execute(&sql).await.context("make the tables of before")?;
+    let rescans = serde_json::to_string(rescans)?;
+    let head = format!("{{\"name\":null,\"floor\":0,\"linked_from\":0,\"marks\":[],\"halt\":null,\"rescans\":{rescans}}}");
+    let chain = chain();
+    let insert = "insert into before.chain (chain, version, head) values ($1, 1, $2)";
+    place.admin.execute(insert, &[&chain.as_str(), &head]).await?;
+    Ok(())
+}
+
+async fn moved_rescans(place: Place) -> Result<()> {
+    let rescan = |number: u64, to: u64| {
+        let range = HeightRange::new(Height(1), Height(to)).expect("invariant: not empty");
+        Rescan::new(RescanId(number), RescanScope::Asked, range, Timestamp(1))
+    };
+    let put = |base: u64, rescans: &[Rescan]| {
+        let mut set = ChangeSet::new(chain(), StateVersion(base));
+        set.changes.extend(rescans.iter().cloned().map(Change::RescanPut));
+        set
+    };
+    let there = async |store: &PgStore| -> Result<Vec<Rescan>> {
+        let loaded: Vec<_> = store.load(&chain()).await?.context("a state")?.rescans.into_values().collect();
+        ensure!(loaded == store.rescans(&chain()).await?, "the state holds others than are listed");
+        Ok(loaded)
+    };
+    before_3(&place, &[rescan(1, 10), rescan(2, 20)]).await?;
+    // Several begin at once.
+    let stores = futures::future::join_all((0..4).map(|_| place.store("before", |_| {}))).await;
+    let stores = stores.into_iter().collect::<Result<Vec<_>>>()?;
+    let [one, two, ..] = stores.as_slice() else { anyhow::bail!("no stores") };
+    ensure!(there(one).await? == [rescan(1, 10), rescan(2, 20)], "{:?}", there(one).await?);
+    // A commit moves them; what it says itself is newer.
+    one.commit(put(1, &[rescan(2, 15)])).await?;
+    ensure!(there(two).await? == [rescan(1, 10), rescan(2, 15)], "{:?}", there(two).await?);
+    let heads = place.admin.query_one("select head::jsonb ? 'rescans' from before.chain", &[]).await?;
+    ensure!(!heads.get::<_, bool>(0), "they are in the head still");
+    // An instance of before works on, and writes what it did into the head.
+    let late = serde_json::to_string(&rescan(1, 5))?;
+    let head = format!(
+        "update before.chain set head = (head::jsonb || jsonb_build_object('rescans', jsonb_build_array('{late}'::jsonb)))::text, version = 3"
+    );
+    place.admin.batch_execute(&head).await?;
+    ensure!(there(two).await? == [rescan(1, 5), rescan(2, 15)], "{:?}", there(two).await?);
+    two.commit(put(3, &[])).await?;
+    ensure!(there(one).await? == [rescan(1, 5), rescan(2, 15)], "{:?}", there(one).await?);
     Ok(())
 }
 
