@@ -25,6 +25,7 @@ mod matching;
 mod network;
 mod node;
 mod rest;
+mod shown;
 mod source;
 mod transaction;
 

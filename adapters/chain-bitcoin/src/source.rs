@@ -7,13 +7,14 @@ use crate::inspect;
 use crate::matching::{block_hash, transfers_in};
 use crate::network::{DECIMALS, Network, chain_id_of};
 use crate::node::Node;
+use crate::shown;
 use async_trait::async_trait;
 use bitcoin::BlockHash;
 use bitcoin::block::Header;
 use bytes::Bytes;
 use confirmd_core::{
     Address, AddressError, Asset, AssetId, BlockHeader, BlockRef, ChainContext, ChainId, ChainProfile, ChainSource, ConfigError,
-    EndpointStatus, FinalityTag, Height, SourceError, Timestamp, Transfer, WatchSet,
+    EndpointStatus, FinalityTag, Height, ShownTransaction, SourceError, Timestamp, Transfer, WatchSet,
 };
 use confirmd_rpc::RpcClientBuilder;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -196,6 +197,10 @@ impl ChainSource for BitcoinSource {
 
     async fn inspect(&self) -> Result<Vec<EndpointStatus>, SourceError> {
         inspect::inspect(&self.node, self.network).await
+    }
+
+    async fn transaction(&self, tx_id: &str, height: Option<Height>) -> Result<Option<ShownTransaction>, SourceError> {
+        shown::shown(&self.node, self.network, tx_id, height).await
     }
 
     fn connection(&self) -> u64 {

@@ -21,16 +21,31 @@ pub(crate) struct TokenPayment {
     pub(crate) amount: Amount,
 }
 
-impl TokenPayment {
-    /// Exactly three topics, accounts in clean words, 32 bytes of data, an amount above zero; not taken back.
-    /// Whether the token is listed is the caller's question.
+/// What a log of the event says; the amount may be zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TokenTransfer {
+    pub(crate) from: Address,
+    pub(crate) to: Address,
+    pub(crate) amount: Amount,
+}
+
+impl TokenTransfer {
+    /// Exactly three topics, accounts in clean words, 32 bytes of data; not taken back.
     pub(crate) fn read(log: &Log) -> Option<Self> {
         let [topic, from, to] = log.topics.as_slice() else { return None };
         let amount = Amount::from_be_bytes(<[u8; 32]>::try_from(log.data.as_ref()).ok()?);
-        if *topic != TRANSFER || amount.is_zero() || log.removed {
+        if *topic != TRANSFER || log.removed {
             return None;
         }
-        Some(Self { token: log.address, from: account(from)?, to: account(to)?, amount })
+        Some(Self { from: account(from)?, to: account(to)?, amount })
+    }
+}
+
+impl TokenPayment {
+    /// A [`TokenTransfer`] of an amount above zero. Whether the token is listed is the caller's question.
+    pub(crate) fn read(log: &Log) -> Option<Self> {
+        let TokenTransfer { from, to, amount } = TokenTransfer::read(log)?;
+        (!amount.is_zero()).then_some(Self { token: log.address, from, to, amount })
     }
 }
 

@@ -33,6 +33,7 @@ mod quantity;
 mod reading;
 mod receipt;
 mod source;
+mod shown;
 mod span;
 mod trace;
 

@@ -19,12 +19,20 @@ impl NativePayment {
     /// None for contract creations, zero values, and accounts that pay themselves: their balance does not grow.
     /// Coin bridged by an account to itself is new to the chain, and counts.
     pub(crate) fn read(tx: &Transaction) -> Option<Self> {
-        let amount = Amount::from(tx.value?.0);
-        let to = tx.to?;
-        let bridged = tx.mint.is_some_and(|mint| !mint.0.is_zero()) || tx.kind.is_some_and(|kind| kind.0 == ARBITRUM_DEPOSIT);
-        let to_itself = tx.from == Some(to) && !bridged;
-        (!amount.is_zero() && !to_itself).then_some(Self { from: tx.from, to, amount })
+        let (amount, to) = (value_of(tx)?, tx.to?);
+        (!amount.is_zero() && !to_itself(tx)).then_some(Self { from: tx.from, to, amount })
     }
+}
+
+/// What it moves, which may be nothing; none where the network's transactions of this type have no value.
+pub(crate) fn value_of(tx: &Transaction) -> Option<Amount> {
+    Some(Amount::from(tx.value?.0))
+}
+
+/// An account pays itself what it had already.
+pub(crate) fn to_itself(tx: &Transaction) -> bool {
+    let bridged = tx.mint.is_some_and(|mint| !mint.0.is_zero()) || tx.kind.is_some_and(|kind| kind.0 == ARBITRUM_DEPOSIT);
+    tx.to.is_some() && tx.from == tx.to && !bridged
 }
 
 #[cfg(test)]

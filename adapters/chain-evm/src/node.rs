@@ -21,7 +21,7 @@ pub(crate) const BY_HASH: &str = "eth_getBlockByHash";
 pub(crate) const GET_LOGS: &str = "eth_getLogs";
 pub(crate) const TRACE_BLOCK: &str = "debug_traceBlockByHash";
 const BLOCK_RECEIPTS: &str = "eth_getBlockReceipts";
-const RECEIPT: &str = "eth_getTransactionReceipt";
+pub(crate) const RECEIPT: &str = "eth_getTransactionReceipt";
 
 /// A method and its parameters.
 pub(crate) type Call = (&'static str, Value);

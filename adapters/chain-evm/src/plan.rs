@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// CAIP-19's namespace of a token.
 pub(crate) const TOKEN_NAMESPACE: &str = "erc20";
 /// CAIP-19's namespace of the chain's own coin.
-const NATIVE_NAMESPACE: &str = "slip44";
+pub(crate) const NATIVE_NAMESPACE: &str = "slip44";
 
 /// Contracts to match and whether native payments count. Delisted assets are part of it while something is held for them.
 #[derive(Debug, Clone)]

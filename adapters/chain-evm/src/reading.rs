@@ -15,7 +15,7 @@ use std::collections::HashMap;
 /// Wei of a Gwei.
 const GWEI: u64 = 1_000_000_000;
 /// The first log of a receipt; 0 is the transaction's own value.
-const FIRST_LOG_INDEX: u32 = 1;
+pub(crate) const FIRST_LOG_INDEX: u32 = 1;
 
 /// What may carry payments in a block: receipts of the transactions that matter, no more is needed.
 #[derive(Debug)]

@@ -6,14 +6,15 @@ use crate::config::{InternalTransfers, Settings, chain_id};
 use crate::inspect::Inspection;
 use crate::log_reader::RangePace;
 use crate::node::{BY_NUMBER, Call, Node, TRACE_BLOCK, is_absent, refused};
-use crate::plan::Plan;
+use crate::plan::{NATIVE_NAMESPACE, Plan};
 use crate::quantity::{Quantity, hex};
+use crate::shown::{Configured, shown};
 use crate::span::Span;
 use alloy::primitives::B256;
 use async_trait::async_trait;
 use confirmd_core::{
     Address, AddressError, BlockHeader, BlockRef, ChainContext, ChainId, ChainProfile, ChainSource, Clock, ConfigError,
-    EndpointStatus, FinalityTag, Height, SourceError, SystemClock, Transfer, WatchSet,
+    EndpointStatus, FinalityTag, Height, ListedAsset, ShownTransaction, SourceError, SystemClock, Transfer, WatchSet,
 };
 use confirmd_rpc::{RpcClientBuilder, RpcError};
 use serde_json::json;
@@ -226,6 +227,16 @@ impl ChainSource for EvmSource {
 
     async fn inspect(&self) -> Result<Vec<EndpointStatus>, SourceError> {
         Inspection::new(self).run().await
+    }
+
+    async fn transaction(&self, tx_id: &str, _height: Option<Height>) -> Result<Option<ShownTransaction>, SourceError> {
+        let coin = |listed: &&ListedAsset| listed.asset.id.parts().0 == NATIVE_NAMESPACE;
+        let configured = Configured {
+            chain: &self.profile.chain,
+            native: self.profile.assets.iter().find(coin).map(|listed| &listed.asset.id),
+            emitters: &self.settings.emitters,
+        };
+        shown(&self.node, &configured, tx_id).await
     }
 
     fn connection(&self) -> u64 {

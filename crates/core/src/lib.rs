@@ -33,6 +33,7 @@ mod rescan;
 mod secret;
 mod sequence;
 mod sharing;
+mod shown;
 mod sink;
 mod source;
 mod state;
@@ -82,6 +83,7 @@ pub use rescan::{AskedHistory, HeightRange, Rescan, RescanId, RescanScope, Resca
 pub use secret::{Secret, SecretSource};
 pub use sequence::{Epoch, Sequence};
 pub use sharing::{Sharing, Turn};
+pub use shown::{ShownPayment, ShownTransaction};
 pub use sink::{DeliverError, Feed, Newest, Sink, SinkBooks, SinkError, SinkErrorKind, SinkProfile};
 pub use source::{ChainProfile, ChainSource, EndpointStatus, SourceError, SourceErrorKind, StartAt};
 pub use state::{ChainState, StateVersion};

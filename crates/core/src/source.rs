@@ -1,7 +1,8 @@
 //! What a network must be able to say: the contract of a chain source. Rules S1 to S20 are in `docs/contracts/source.md`.
 
 use crate::{
-    Address, AddressError, BlockHeader, BlockRef, ChainId, ChainName, FinalityTag, Height, ListedAsset, Transfer, WatchSet,
+    Address, AddressError, BlockHeader, BlockRef, ChainId, ChainName, FinalityTag, Height, ListedAsset, ShownTransaction,
+    Transfer, WatchSet,
 };
 use async_trait::async_trait;
 use std::num::NonZeroU64;
@@ -143,6 +144,10 @@ pub trait ChainSource: std::fmt::Debug + Send + Sync {
     /// What an operator should know of the node: sync state, pruning, capabilities. One entry a subject. Errors: only if
     /// nothing can be said at all.
     async fn inspect(&self) -> Result<Vec<EndpointStatus>, SourceError>;
+
+    /// What the node shows of a transaction, for an explanation to people. `height`: of its block, where the asker knows it (some
+    /// nodes find a transaction in no other way). `None` if the node does not know it, or can't tell.
+    async fn transaction(&self, tx_id: &str, height: Option<Height>) -> Result<Option<ShownTransaction>, SourceError>;
 
     /// Counts reconnects and changes of endpoint; the engine asks `identify` again when it has moved (S1). No I/O.
     fn connection(&self) -> u64;

@@ -330,6 +330,14 @@ impl ChainSource for Faulty {
         self.source.inspect().await
     }
 
+    async fn transaction(
+        &self,
+        tx_id: &str,
+        height: Option<Height>,
+    ) -> Result<Option<confirmd_core::ShownTransaction>, SourceError> {
+        self.source.transaction(tx_id, height).await
+    }
+
     fn connection(&self) -> u64 {
         self.node.inner().connection
     }

@@ -4,7 +4,7 @@ use super::{Block, Script, ScriptedChain, length};
 use async_trait::async_trait;
 use confirmd_core::{
     Address, AddressError, BlockHash, BlockHeader, BlockRef, ChainId, ChainProfile, ChainSource, EndpointStatus, FinalityTag,
-    Height, SourceError, Transfer, WatchSet,
+    Height, ShownPayment, ShownTransaction, SourceError, Transfer, WatchSet,
 };
 
 impl Script {
@@ -101,6 +101,24 @@ impl ChainSource for ScriptedChain {
     async fn inspect(&self) -> Result<Vec<EndpointStatus>, SourceError> {
         self.script().enter("inspect")?;
         Ok(vec![EndpointStatus { subject: "node".to_owned(), ok: true, text: "scripted".to_owned() }])
+    }
+
+    async fn transaction(&self, tx_id: &str, height: Option<Height>) -> Result<Option<ShownTransaction>, SourceError> {
+        let mut script = self.script();
+        script.enter("transaction")?;
+        // It knows payments only, and finds them by their block.
+        let Some(block) = height.and_then(|height| script.block_at(height)) else { return Ok(None) };
+        let of_it = block.transfers.iter().filter(|transfer| transfer.key.tx_id.as_str() == tx_id);
+        let shown = |transfer: &Transfer| ShownPayment {
+            output_index: transfer.key.output_index,
+            address: Some(transfer.payment.address.clone()),
+            asset: transfer.payment.asset.clone(),
+            amount: transfer.payment.amount,
+            remark: None,
+        };
+        let payments: Vec<_> = of_it.map(shown).collect();
+        let block = Some(block.header.block.clone());
+        Ok((!payments.is_empty()).then_some(ShownTransaction { block, failed: false, payments, left_out: None }))
     }
 
     fn connection(&self) -> u64 {

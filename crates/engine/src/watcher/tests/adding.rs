@@ -138,6 +138,14 @@ impl ChainSource for Slow {
         self.chain.inspect().await
     }
 
+    async fn transaction(
+        &self,
+        tx_id: &str,
+        height: Option<Height>,
+    ) -> Result<Option<confirmd_core::ShownTransaction>, SourceError> {
+        self.chain.transaction(tx_id, height).await
+    }
+
     fn connection(&self) -> u64 {
         self.chain.connection()
     }

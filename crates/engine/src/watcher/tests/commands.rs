@@ -161,6 +161,14 @@ impl ChainSource for Slow {
     async fn inspect(&self) -> Result<Vec<confirmd_core::EndpointStatus>, confirmd_core::SourceError> {
         self.0.inspect().await
     }
+    async fn transaction(
+        &self,
+        tx_id: &str,
+        height: Option<Height>,
+    ) -> Result<Option<confirmd_core::ShownTransaction>, confirmd_core::SourceError> {
+        self.0.transaction(tx_id, height).await
+    }
+
     fn connection(&self) -> u64 {
         self.0.connection()
     }

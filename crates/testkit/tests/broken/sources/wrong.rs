@@ -337,6 +337,10 @@ impl ChainSource for Wrong {
         self.call(self.honest.inspect()).await
     }
 
+    async fn transaction(&self, tx_id: &str, height: Option<Height>) -> Result<Option<ShownTransaction>, SourceError> {
+        self.call(self.honest.transaction(tx_id, height)).await
+    }
+
     fn connection(&self) -> u64 {
         if self.is(CountsNoConnections) { 0 } else { self.honest.connection() }
     }

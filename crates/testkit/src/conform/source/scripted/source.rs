@@ -116,6 +116,15 @@ impl ChainSource for ScriptedSource {
         self.chain.inspect().await
     }
 
+    async fn transaction(
+        &self,
+        tx_id: &str,
+        height: Option<Height>,
+    ) -> Result<Option<confirmd_core::ShownTransaction>, SourceError> {
+        self.node.request("a transaction").await?;
+        self.chain.transaction(tx_id, height).await
+    }
+
     fn connection(&self) -> u64 {
         self.chain.connection()
     }
