@@ -8,6 +8,13 @@ pub fn median(mut values: Vec<u64>) -> u64 {
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
+/// The value that so many hundredths of the values don't exceed; 0 of none.
+pub fn percentile(mut values: Vec<u64>, hundredths: usize) -> u64 {
+    values.sort_unstable();
+    let place = (values.len() * hundredths).div_ceil(100).saturating_sub(1);
+    values.get(place).copied().unwrap_or_default()
+}
+
 /// How many times one measurement is another, in hundredths, rounded up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ratio(pub u64);
@@ -42,6 +49,13 @@ mod tests {
         assert_eq!(Ratio::of(1_301, 1_000), Ratio(131));
         assert_eq!(Ratio::of(1, 0).to_string(), "1.00x");
         assert_eq!(Ratio(1_007).to_string(), "10.07x");
+    }
+
+    #[test]
+    fn a_percentile_is_one_of_the_values() {
+        assert_eq!(percentile((1..=100).collect(), 99), 99);
+        assert_eq!(percentile((1..=40).collect(), 99), 40);
+        assert_eq!(percentile(Vec::new(), 50), 0);
     }
 
     #[test]

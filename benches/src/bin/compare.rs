@@ -1,16 +1,36 @@
 //! confirmd beside bare clients of the same nodes: floor, confirmd, floor in turn, three rounds; one table, and which goals are met.
 
-use anyhow::{Result, ensure};
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../../tests/src/port.rs"]
+mod port;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../../tests/src/postgres.rs"]
+mod postgres;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../../tests/src/process.rs"]
+mod process;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../../tests/src/scratch.rs"]
+mod scratch;
+
+use anyhow::{Result, anyhow, bail, ensure};
 use benches::block::Sample;
+use benches::compare::database::Database;
 use benches::compare::evm_chain::{EvmChain, WATCHED};
 use benches::compare::figure::{Figure, median};
+use benches::compare::head::head;
 use benches::compare::report::{Goal, print, print_goals, print_head};
+use benches::compare::restart::{Crowd, restart};
+use benches::compare::rows::rows;
 use benches::compare::subject::{Keys, catch_up};
+use benches::compare::syncs::syncs;
 use benches::compare::utxo_chain::UtxoChain;
+use benches::compare::webhooks::webhooks;
 use benches::process::build_confirmd;
 use benches::ratio;
 use benches::usage::Usage;
 use clap::Parser;
+use postgres::Postgres;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 
@@ -42,29 +62,94 @@ struct Args {
     /// A tenth of the chains.
     #[arg(long)]
     quick: bool,
+    /// Only these goals; the others count as not measured.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
     /// The binary to measure; otherwise it is built, in the release profile.
     #[arg(long)]
     confirmd: Option<PathBuf>,
 }
 
 fn main() -> Result<()> {
-    let args = Args::parse();
+    let mut args = Args::parse();
     let tenths = if args.quick { 1 } else { 10 };
-    let confirmd = args.confirmd.map_or_else(build_confirmd, Ok)?.canonicalize()?;
+    let confirmd = args.confirmd.take().map_or_else(build_confirmd, Ok)?.canonicalize()?;
     println!("load average {}", std::fs::read_to_string("/proc/loadavg")?.trim());
     print_head();
-    let mut goals = evm(&confirmd, tenths)?;
-    goals.push(Goal::not_measured("B4", "restarts are not timed yet"));
-    goals.push(Goal::not_measured("B5", "head latency is not measured yet"));
-    goals.push(utxo(&confirmd, tenths)?);
-    goals.push(real_block()?);
-    goals.push(Goal::not_measured("B8", "see address-index for a part of it"));
-    goals.push(Goal::not_measured("B9", "webhook rates are not measured yet"));
-    goals.push(Goal::not_measured("B10", "see the measured ratio of sink-postgres in RESULTS.md"));
-    goals.push(Goal::not_measured("B11", "fsyncs are asserted by tests of the store, not by this run"));
-    goals.push(Goal::not_measured("B12", "growth is not measured yet; ratios has ticks against settled keys"));
-    print_goals(&goals);
+    let mut run = Run { only: args.only, goals: Vec::new() };
+    run.measure(&["B1", "B2", "B3"], || evm(&confirmd, tenths));
+    let crowd = run.wants(&["B4", "B9", "B10"]).then(|| Crowd::make(&confirmd, 10_000 * tenths));
+    run.measure(&["B4"], || Ok(vec![restart(&confirmd, crowd_of(&crowd)?)?]));
+    let runtime = tokio::runtime::Runtime::new()?;
+    // The server ends with the thread that starts it: this one.
+    let server = run.wants(&["B5", "B10"]).then(|| runtime.block_on(start_postgres()));
+    run.measure(&["B5"], || runtime.block_on(async { Ok(vec![head(&confirmd, &database_of(&server)?).await?]) }));
+    run.measure(&["B6"], || Ok(vec![utxo(&confirmd, tenths)?]));
+    run.measure(&["B7"], || Ok(vec![real_block()?]));
+    run.goals.push(Goal::not_measured("B8", "see address-index for a part of it"));
+    run.measure(&["B9"], || Ok(vec![webhooks(&confirmd, crowd_of(&crowd)?)?]));
+    run.measure(&["B10"], || {
+        runtime.block_on(async { Ok(vec![rows(&confirmd, &database_of(&server)?, crowd_of(&crowd)?).await?]) })
+    });
+    run.measure(&["B11"], || Ok(vec![syncs(&confirmd)?]));
+    run.goals.push(Goal::not_measured("B12", "growth is not measured yet; ratios has ticks against settled keys"));
+    print_goals(&run.goals);
+    println!("load average {}", std::fs::read_to_string("/proc/loadavg")?.trim());
     Ok(())
+}
+
+/// The goals so far, and which are asked for.
+struct Run {
+    only: Vec<String>,
+    goals: Vec<Goal>,
+}
+
+impl Run {
+    fn wants(&self, names: &[&str]) -> bool {
+        self.only.is_empty() || names.iter().any(|name| self.only.iter().any(|only| only == name))
+    }
+
+    /// Measures what decides these goals. What fails says nothing about them, and the others are measured all the same.
+    fn measure(&mut self, names: &[&'static str], work: impl FnOnce() -> Result<Vec<Goal>>) {
+        let start = std::time::Instant::now();
+        let found = if self.wants(names) { work() } else { Err(anyhow!("left out by --only")) };
+        if self.wants(names) {
+            println!("{} took {} s", names.join(", "), start.elapsed().as_secs());
+        }
+        match found {
+            Ok(goals) => self.goals.extend(goals),
+            Err(error) => {
+                let why = format!("{error:#}");
+                self.goals.extend(names.iter().map(|name| Goal::not_measured(name, why.lines().next().unwrap_or_default())));
+                if self.wants(names) {
+                    println!("{}: {why}", names.join(", "));
+                }
+            }
+        }
+    }
+}
+
+fn crowd_of(crowd: &Option<Result<Crowd>>) -> Result<&Crowd> {
+    match crowd {
+        Some(Ok(crowd)) => Ok(crowd),
+        Some(Err(error)) => bail!("no chain with many deposits: {error:#}"),
+        None => bail!("no chain with many deposits was asked for"),
+    }
+}
+
+async fn start_postgres() -> Result<Postgres> {
+    Postgres::start_in(benches::process::scratch("postgres")?, &[]).await
+}
+
+fn database_of(server: &Option<Result<Postgres>>) -> Result<Database> {
+    match server {
+        Some(Ok(server)) => {
+            let (user, password) = Postgres::SUPERUSER;
+            Ok(Database { url: server.url(user, "postgres"), password: password.to_owned() })
+        }
+        Some(Err(error)) => bail!("no PostgreSQL: {error:#}"),
+        None => bail!("no PostgreSQL was asked for"),
+    }
 }
 
 /// Floor, subject, floor; the medians of the floors and of the subjects.

@@ -1,7 +1,7 @@
 //! The little of a driver that measuring needs: ports, processes, where the nodes are, call data.
 
 use crate::process::workspace;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};
@@ -43,6 +43,14 @@ impl Process {
     /// Whether it has ended by itself.
     pub fn exited(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.0.try_wait()?)
+    }
+
+    /// Asks it to end (SIGTERM), and waits for the end.
+    pub fn stop(&mut self) -> Result<()> {
+        let asked = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status()?;
+        ensure!(asked.success(), "SIGTERM was not sent ({asked})");
+        self.0.wait()?;
+        Ok(())
     }
 
     /// SIGKILL, and waits for the end.

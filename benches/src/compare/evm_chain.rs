@@ -15,6 +15,8 @@ const TRANSFERS: u64 = 10;
 pub const WATCHED: u64 = 1_000;
 /// Others that are paid: more of them make anvil's block production quadratic.
 const OTHERS: u64 = 1_500;
+/// Payments in each block of a crowd.
+const CROWD: u64 = 1_000;
 const TRANSFER: &str = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef";
 /// Blocks a range, and headers a batch.
 const RANGE: u64 = 100;
@@ -26,6 +28,8 @@ pub struct EvmChain {
     pub node: Node,
     /// The token's contract.
     pub token: String,
+    /// The contract that pays many at once.
+    spammer: String,
     /// The highest block.
     pub tip: u64,
 }
@@ -41,11 +45,68 @@ impl EvmChain {
             .env("HOME", folder.path())
             .args(["--host", "127.0.0.1", "--port", &port.to_string(), "--chain-id", "31337"])
             .args(["--no-mining", "--silent", "--order", "fifo", "--timestamp", "1700000000", "--base-fee", "1000000000"])
-            .args(["--prune-history", "5", "--slots-in-an-epoch", "1"]);
+            .args(["--prune-history", "5", "--slots-in-an-epoch", "1", "--gas-limit", "1000000000"]);
         let node = Node::start("anvil", command, folder, port, "")?;
-        let mut chain = Self { node, token: String::new(), tip: 0 };
+        let mut chain = Self { node, token: String::new(), spammer: String::new(), tip: 0 };
         chain.fill(blocks)?;
         Ok(chain)
+    }
+
+    /// A chain with this many payments to watched accounts, a thousand in each block.
+    pub fn crowd(deposits: u64) -> Result<Self> {
+        let mut chain = Self::make(0)?;
+        let mut http = chain.node.http()?;
+        for _ in 0..deposits.div_ceil(CROWD) {
+            chain.pay_many(&mut http, CROWD)?;
+            chain.mine(&mut http)?;
+        }
+        Ok(chain)
+    }
+
+    /// Payments to so many watched accounts, to be mined: a hundred in a transaction.
+    pub fn pay_many(&self, http: &mut Http, count: u64) -> Result<()> {
+        let accounts: Vec<String> = serde_json::from_value(call(http, "eth_accounts", json!([]))?)?;
+        let spammer = Contract::named("Spammer")?;
+        let all: Vec<u64> = (0..count).collect();
+        for (from, part) in accounts.iter().cycle().zip(all.chunks(100)) {
+            let length = u64::try_from(part.len())?;
+            let mut words =
+                vec![account_word(&self.token), number_word(0), number_word(4 * 32), number_word(1), number_word(length)];
+            words.extend(part.iter().map(|n| account_word(&watched(n % WATCHED))));
+            let data = spammer.data("spam(address,uint256,address[],uint256)", &words)?;
+            let request = json!([{ "from": from, "to": self.spammer, "data": data, "gas": "0x5f5e100" }]);
+            call(http, "eth_sendTransaction", request)?;
+        }
+        Ok(())
+    }
+
+    /// A payment to a watched account, to be mined; its transaction's hash.
+    pub fn pay(&self, http: &mut Http, account: u64) -> Result<String> {
+        let data = Contract::named("MiniToken")?
+            .data("transfer(address,uint256)", &[account_word(&watched(account)), number_word(account + 1)])?;
+        let accounts = call(http, "eth_accounts", json!([]))?;
+        let request = json!([{ "from": accounts.get(0), "to": self.token, "data": data, "gas": "0x30d40" }]);
+        let hash = call(http, "eth_sendTransaction", request)?;
+        Ok(hash.as_str().context("no hash")?.to_owned())
+    }
+
+    /// Mines what waits.
+    pub fn mine(&mut self, http: &mut Http) -> Result<()> {
+        call(http, "evm_mine", json!([]))?;
+        self.tip += 1;
+        Ok(())
+    }
+
+    /// Mines so many empty blocks at once.
+    pub fn mine_many(&mut self, http: &mut Http, blocks: u64) -> Result<()> {
+        call(http, "anvil_mine", json!([hex(blocks), "0xc"]))?;
+        self.tip += blocks;
+        Ok(())
+    }
+
+    /// Replaces the last `depth` blocks by others.
+    pub fn reorg(&self, http: &mut Http, depth: u64) -> Result<()> {
+        call(http, "anvil_reorg", json!([depth, []])).map(drop)
     }
 
     fn fill(&mut self, blocks: u64) -> Result<()> {
@@ -56,6 +117,7 @@ impl EvmChain {
         self.token = self.deploy(&mut http, &accounts, &token)?;
         let spammer = Contract::named("Spammer")?;
         let spam = self.deploy(&mut http, &accounts, &spammer)?;
+        self.spammer.clone_from(&spam);
         for holder in accounts.iter().chain([&spam]) {
             let data = token.data("mint(address,uint256)", &[account_word(holder), number_word(1 << 60)])?;
             call(
@@ -166,10 +228,16 @@ impl EvmChain {
     /// A chain section for confirmd that watches `accounts` accounts; the first [`WATCHED`] are paid.
     #[must_use]
     pub fn section(&self, accounts: u64) -> String {
+        self.section_with(accounts, 64, "")
+    }
+
+    /// The same with another `reorg_depth`, and further lines.
+    #[must_use]
+    pub fn section_with(&self, accounts: u64, reorg_depth: u64, lines: &str) -> String {
         let mut text = format!(
             "[chains.bench]\nkind = \"evm\"\nchain_id = 31337\nrpc = [{{ url = \"http://{}\" }}]\nconfirmations = {{ default = 1 }}\n\
-             reorg_depth = 64\nstart = 1\ninternal_transfers = \"off\"\n\
-             assets = [{{ symbol = \"MINI\", contract = \"{}\", decimals = 6 }}]\n",
+             reorg_depth = {reorg_depth}\nstart = 1\ninternal_transfers = \"off\"\n\
+             assets = [{{ symbol = \"MINI\", contract = \"{}\", decimals = 6 }}]\n{lines}",
             self.node.host, self.token
         );
         for n in 0..accounts {

@@ -11,7 +11,7 @@ pub enum Outcome {
     /// Measured and missed.
     Missed,
     /// Not measured by this run, with the reason; counts as not met.
-    NotMeasured(&'static str),
+    NotMeasured(String),
 }
 
 /// One goal and what was found.
@@ -34,8 +34,8 @@ impl Goal {
 
     /// A goal that this run says nothing about.
     #[must_use]
-    pub fn not_measured(name: &'static str, why: &'static str) -> Self {
-        Self { name, outcome: Outcome::NotMeasured(why), clauses: Vec::new() }
+    pub fn not_measured(name: &'static str, why: &str) -> Self {
+        Self { name, outcome: Outcome::NotMeasured(why.to_owned()), clauses: Vec::new() }
     }
 
     /// At most `most` of something.
@@ -61,11 +61,25 @@ impl Goal {
         self
     }
 
+    /// At least `least` hundredths.
+    #[must_use]
+    pub fn at_least_ratio(self, what: &str, found: u64, base: u64, least: u64) -> Self {
+        // Rounded down: against the goal.
+        let ratio = Ratio(found.saturating_mul(100) / base.max(1));
+        self.clause(ratio.0 >= least, format!("{what} {ratio} (at least {})", Ratio(least)))
+    }
+
+    /// Something to know that decides nothing.
+    #[must_use]
+    pub fn note(self, text: String) -> Self {
+        self.clause(true, text)
+    }
+
     /// A part of the goal that this run can't judge: it is not met then.
     #[must_use]
-    pub fn lacks(mut self, why: &'static str) -> Self {
+    pub fn lacks(mut self, why: &str) -> Self {
         if self.outcome == Outcome::Met {
-            self.outcome = Outcome::NotMeasured(why);
+            self.outcome = Outcome::NotMeasured(why.to_owned());
         }
         self.clauses.push(why.to_owned());
         self

@@ -131,7 +131,8 @@ fn requests(http: &mut Http) -> Result<u64> {
     Ok(counted.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum())
 }
 
-fn end(log: &Path) -> String {
+/// The last lines of a log.
+pub(crate) fn end(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let mut lines: Vec<&str> = text.lines().rev().take(20).collect();
     lines.reverse();
