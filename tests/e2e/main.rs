@@ -26,6 +26,7 @@ mod ops_metrics;
 mod ops_operations;
 mod ops_reload;
 mod ops_state;
+mod ops_trace;
 mod ops_verify;
 mod page;
 mod postgres_sink;
@@ -64,6 +65,7 @@ fn main() -> std::process::ExitCode {
     trials.extend(ops_metrics::trials());
     trials.extend(ops_operations::trials());
     trials.extend(ops_reload::trials());
+    trials.extend(ops_trace::trials());
     trials.extend(page::trials());
     trials.extend(postgres_sink::trials());
     trials.extend(postgres_store::trials());

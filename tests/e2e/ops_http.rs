@@ -1,13 +1,18 @@
 //! The control API's door: programs on this machine come in, pages in a browser don't.
 
 use anyhow::{Context, Result, ensure};
-use e2e::{COINS, ChainSection, Config, Service, SinkSection, node_trial};
+use confirmd_testkit::{EvmOptions, FakeEvm};
+use e2e::{COINS, ChainSection, Config, SOON, Service, SinkSection, node_trial};
 use libtest_mimic::Trial;
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 pub(crate) fn trials() -> Vec<Trial> {
-    vec![node_trial("ops::the_control_api_takes_no_request_that_a_web_page_could_send", &[], door)]
+    vec![
+        node_trial("ops::the_control_api_takes_no_request_that_a_web_page_could_send", &[], door),
+        node_trial("ops::a_chain_says_how_much_its_node_is_asked_and_how_long_requests_waited_for_the_limit", &[], asked),
+    ]
 }
 
 /// One request as it goes over the wire; the status and the body of the answer.
@@ -72,4 +77,35 @@ async fn door() -> Result<()> {
     ensure!(ask(&address, &pause(&format!("{ours}{json}"))).await?.0 == 200);
     ensure!(paused(&service.status().await?), "the consumer is not paused");
     service.terminate().await
+}
+
+async fn asked() -> Result<()> {
+    let node = FakeEvm::start(EvmOptions { chain_id: 31_337, ..EvmOptions::default() }).await?;
+    node.mine(12);
+    // It would ask twenty times a second.
+    let chain = ChainSection::evm("devnet", 31_337, &node.url()).line("limits = { requests_per_second = 5 }");
+    let chain = chain.confirmations("default = 1").reorg_depth(8);
+    let config = Config::new().chain(chain).sink(SinkSection::of_kind("screen", "stdout"));
+    let mut service = Service::start(&config).await?;
+    let number = |requests: &Value, key: &str| requests[key].as_u64().unwrap_or_default();
+    until_asked(&service, "a rate", |requests| number(requests, "per_minute") > 0).await?;
+    let known = until_asked(&service, "a wait for the limit", |requests| number(requests, "waited_ms") > 0).await?;
+    ensure!(number(&known, "answered") > 0 && number(&known, "failed") == 0 && number(&known, "throttled") == 0, "{known}");
+    node.stop().await?;
+    until_asked(&service, "a failure", |requests| number(requests, "failed") > 0).await?;
+    service.terminate().await
+}
+
+/// Waits until what the chain's node was asked is as wanted, and returns it.
+async fn until_asked(service: &Service, what: &str, holds: impl Fn(&Value) -> bool) -> Result<Value> {
+    let start = tokio::time::Instant::now();
+    loop {
+        let (status, chain) = service.get("/v1/chains/devnet").await?;
+        let requests = &chain["requests"];
+        if status == 200 && holds(requests) {
+            return Ok(requests.clone());
+        }
+        ensure!(start.elapsed() < SOON, "{what} did not come within {SOON:?}: {chain:#}");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
 }

@@ -18,6 +18,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         node_trial("ops::a_halt_is_told_across_restarts_until_it_is_taken_and_then_no_more", &[Needs::Anvil], told),
         node_trial("ops::a_node_behind_a_silent_one_a_deep_reorg_and_a_paused_consumer_are_told_once_each", &[], told_once),
+        node_trial("ops::a_check_asks_the_sink_of_operational_events_too_and_tells_it_nothing", &[], checked),
         node_trial("ops::a_sink_that_keeps_books_of_deposits_takes_no_operational_events", &[], refused),
     ]
 }
@@ -193,5 +194,27 @@ async fn refused() -> Result<()> {
         let (code, stdout, stderr) = service.attempt(&["run", "--init"]).await?;
         ensure!(code == Some(1) && format!("{stdout}{stderr}").contains(said), "{text}: {code:?}\n{stdout}\n{stderr}");
     }
+    Ok(())
+}
+
+async fn checked() -> Result<()> {
+    let node = FakeEvm::start(EvmOptions { chain_id: 31_337, ..EvmOptions::default() }).await?;
+    node.mine(12);
+    let (customer, pager) = (Customer::start().await?, Customer::on_call().await?);
+    let chain = ChainSection::evm(NAME, 31_337, &node.url()).confirmations("default = 1").reorg_depth(8);
+    let sink = SinkSection::webhook("ledger", &customer.url());
+    let service = Service::new(&Config::new().chain(chain).sink(sink).text(&section(&pager)))?;
+    let verdict = |found: &[Value]| {
+        let mut of_it = found.iter().filter(|finding| finding["subject"] == "operations sink");
+        (of_it.next().map(|finding| finding["verdict"].clone()), of_it.count())
+    };
+    let found = service.json_lines(&["check", "--json"]).await?;
+    ensure!(verdict(&found) == (Some("ok".into()), 0), "{found:#?}");
+    pager.receiver().down().await?;
+    let (code, stdout, stderr) = service.attempt(&["check", "--json"]).await?;
+    let found: Vec<Value> = stdout.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+    ensure!(code == Some(1) && verdict(&found) == (Some("fail".into()), 0), "{code:?} {found:#?} {stderr}");
+    ensure!(found.iter().filter(|finding| finding["verdict"] == "fail").count() == 1, "{found:#?}");
+    ensure!(pager.receiver().operational().is_empty() && pager.receiver().requests().is_empty(), "{}", pager.describe());
     Ok(())
 }

@@ -84,11 +84,15 @@ async fn broken() -> Result<()> {
     let folder = world.service.instance_dir().to_owned();
     let text = good.render(&folder);
     let other = text.replace("/state\"", "/elsewhere\"");
+    let token = "{ env = \"CONFIRMD_E2E_SECRET\" }";
     let cases = [
         (text.replace("poll_interval", "pol_interval"), "pol_interval"),
         (format!("{text}\nnonsense ="), "TOML"),
         (text.replace("CONFIRMD_E2E_SECRET", "CONFIRMD_E2E_NO_SECRET"), "CONFIRMD_E2E_NO_SECRET"),
         (other, "state.path: a change needs a restart"),
+        (text.replace("[state]\n", "[state]\nhistory = \"30d\"\n"), "state.history: a change needs a restart"),
+        (text.replace("[api]\n", &format!("[api]\nadmin_token = {token}\n")), "api.admin_token: a change needs a restart"),
+        (text.replace("[api]\n", &format!("[api]\nread_token = {token}\n")), "api.read_token: a change needs a restart"),
         (text.replace("[api]", "[log]\nformat = \"json\"\n\n[api]"), "log.format: a change needs a restart"),
         (text.replace("default = 1", "default = 9"), "reorg_depth"),
     ];

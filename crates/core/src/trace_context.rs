@@ -1,6 +1,7 @@
 //! Where an attempt stands in its event's trace, as W3C Trace Context names it.
 
 use crate::EventId;
+use sha2::{Digest, Sha256};
 use std::fmt;
 
 /// Names one span of one trace. An event's trace has the 32 hex digits of its id, so every instance and every start knows it without
@@ -22,6 +23,14 @@ impl TraceContext {
         let mut trace_id = [0; 16];
         const_hex::decode_to_slice(hex, &mut trace_id).expect("invariant: an event's id has 32 hex digits");
         trace_id
+    }
+
+    /// The id of the span of this name in a trace that has one of it, the same wherever it is asked for. Never zero.
+    pub fn span_named(trace_id: &[u8; 16], name: &str) -> [u8; 8] {
+        let digest = Sha256::new().chain_update(trace_id).chain_update(name).finalize();
+        let mut span_id = [0; 8];
+        span_id.iter_mut().zip(digest).for_each(|(to, from)| *to = from);
+        if span_id == [0; 8] { [1; 8] } else { span_id }
     }
 }
 
@@ -45,5 +54,7 @@ mod tests {
         assert_eq!(context.to_string(), "00-0af7651916cd43dd8448eb211c80319c-0707070707070707-01");
         context.sampled = false;
         assert!(context.to_string().ends_with("-00"));
+        let span = |name| TraceContext::span_named(&context.trace_id, name);
+        assert!(span("deposit") == span("deposit") && span("deposit") != span("block"));
     }
 }

@@ -24,6 +24,9 @@ listen = "127.0.0.1:8787"               # the API; port 0 takes any free one. Ot
 # format = "json"                       # text, or one JSON object a line
 # filter = "info"                       # the environment variable CONFIRMD_LOG wins
 
+# [telemetry]                           # one trace per event, from the block to the delivery, to an OpenTelemetry collector
+# otlp = "http://127.0.0.1:4318"        # OTLP over HTTP
+
 # ---- Chains: one entry per network. Remove the leading "# " of what you need.
 # Every chain takes, beside its own keys:
 #   confirmations = { default = 3 }     # required; the block itself counts. Per asset: USDC = 12, "safe", "finalized",

@@ -2,7 +2,7 @@
 
 use super::error::{ConfigFault, ConfigFaults};
 use super::state::SharedKeys;
-use super::{OperationsSection, home, locate};
+use super::{OperationsSection, TelemetrySection, home, locate};
 use confirmd_api::Access;
 use confirmd_api::server::ServerOptions;
 use confirmd_core::{ConfigError, HumanDuration, Secret, SecretSource, parse_table};
@@ -28,6 +28,8 @@ pub struct ConfigFile {
     pub log: LogSection,
     /// `[operations]`, its sink not yet built.
     pub operations: Option<OperationsSection>,
+    /// `[telemetry]`, its secrets not yet read.
+    pub telemetry: Option<TelemetrySection>,
     /// `[chains.NAME]`, not yet built.
     pub chains: BTreeMap<String, toml::Table>,
     /// `[sinks.NAME]`, not yet built.
@@ -43,6 +45,7 @@ struct Sections {
     #[serde(default)]
     log: LogSection,
     operations: Option<OperationsSection>,
+    telemetry: Option<TelemetrySection>,
     #[serde(default)]
     chains: BTreeMap<String, toml::Table>,
     #[serde(default)]
@@ -208,8 +211,8 @@ impl ConfigFile {
         if state.history.0.is_zero() {
             return Err(located(ConfigError::new("state.history", "0 would forget everything at once; write \"90d\", say")));
         }
-        let Sections { api, log, operations, chains, sinks, .. } = sections;
-        Ok(Self { path: path.to_owned(), state, api, log, operations, chains, sinks, text })
+        let Sections { api, log, operations, telemetry, chains, sinks, .. } = sections;
+        Ok(Self { path: path.to_owned(), state, api, log, operations, telemetry, chains, sinks, text })
     }
 
     /// Puts the place in this file to errors.

@@ -36,6 +36,9 @@ path = "./s"
 history = "30d"
 [api]
 listen = "127.0.0.1:0"
+[telemetry]
+otlp = "http://127.0.0.1:4318"
+headers = {{ authorization = {{ file = "{password}" }} }}
 [chains.btc]
 kind = "bitcoin"
 network = "regtest"

@@ -14,6 +14,7 @@ mod locate;
 mod operations;
 mod sink;
 mod state;
+mod telemetry;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -24,6 +25,7 @@ pub use file::{ApiSection, Backend, ConfigFile, LogFormat, LogSection, StateSect
 pub use operations::{OperationsConfig, OperationsSection};
 pub use sink::SinkConfig;
 pub(crate) use state::SharedKeys;
+pub use telemetry::{TelemetryConfig, TelemetrySection};
 
 use confirmd_core::{ConfigError, ConsumerName, Registry, Sink};
 use std::collections::BTreeMap;
@@ -40,6 +42,8 @@ pub struct Config {
     pub sinks: Vec<SinkConfig>,
     /// Who is told of the instance itself, if anyone.
     pub operations: Option<OperationsConfig>,
+    /// Where traces go, if anywhere.
+    pub telemetry: Option<TelemetryConfig>,
 }
 
 impl Config {
@@ -55,15 +59,18 @@ impl Config {
                 }
             }
         }
+        let mut below = |section: &str, error: ConfigError| errors.push(error.below(section));
         let operations = file.operations.clone().map(|section| OperationsConfig::build(section, registry)).transpose();
-        match operations {
-            Ok(operations) if errors.is_empty() => Ok(Self { chains, sinks, operations, file }),
-            Ok(_) => Err(file.faults(errors)),
-            Err(error) => {
-                errors.push(error.below("operations"));
-                Err(file.faults(errors))
-            }
-        }
+        let operations = operations.unwrap_or_else(|error| {
+            below("operations", error);
+            None
+        });
+        let telemetry = file.telemetry.as_ref().map(TelemetryConfig::build).transpose();
+        let telemetry = telemetry.unwrap_or_else(|error| {
+            below("telemetry", error);
+            None
+        });
+        if errors.is_empty() { Ok(Self { chains, sinks, operations, telemetry, file }) } else { Err(file.faults(errors)) }
     }
 }
 

@@ -2,10 +2,11 @@
 
 use super::heads;
 use super::tasks::{Part, Tasks};
+use super::traces::{TracedSource, Traces};
 use crate::config::ChainConfig;
 use crate::operator::{ChainSlot, LocalOperator};
 use crate::stop::Stop;
-use confirmd_core::{Clock, NewHeads, Sharing, StateStore, StoreError, with_causes};
+use confirmd_core::{ChainSource, Clock, NewHeads, Sharing, StateStore, StoreError, with_causes};
 use confirmd_engine::{ConfigWatch, WatchError, Watcher, WatcherDeps};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +16,21 @@ use tokio::sync::Notify;
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
 
 /// Starts the watcher of a slot that was made of this configuration.
-pub(super) fn spawn(slot: &Arc<ChainSlot>, chain: &ChainConfig, operator: &Arc<LocalOperator>, tasks: &Tasks) -> Part {
+pub(super) fn spawn(
+    slot: &Arc<ChainSlot>,
+    chain: &ChainConfig,
+    operator: &Arc<LocalOperator>,
+    traces: &Arc<Traces>,
+    tasks: &Tasks,
+) -> Part {
     let (slot, config_watch, rescan_share) = (slot.clone(), config_watch(chain), chain.rescan_share);
     let new_heads = chain.new_heads.clone();
     let (store, clock, wake) = (operator.stores.state.clone(), operator.clock.clone(), operator.wake.clone());
     let sharing = operator.stores.sharing.clone();
-    let supervised =
-        |stop| Supervised { slot: slot.clone(), config_watch, rescan_share, new_heads, store, sharing, clock, wake, stop }.run();
+    let source = TracedSource::around(slot.source.clone(), traces.clone());
+    let supervised = |stop| {
+        Supervised { slot: slot.clone(), source, config_watch, rescan_share, new_heads, store, sharing, clock, wake, stop }.run()
+    };
     tasks.spawn_part(format!("chain {}", slot.name), supervised)
 }
 
@@ -36,6 +45,7 @@ fn config_watch(chain: &ChainConfig) -> Vec<ConfigWatch> {
 
 struct Supervised {
     slot: Arc<ChainSlot>,
+    source: Arc<dyn ChainSource>,
     config_watch: Vec<ConfigWatch>,
     rescan_share: u32,
     new_heads: Option<Arc<dyn NewHeads>>,
@@ -77,7 +87,7 @@ impl Supervised {
 
     async fn once(&self) -> Ended {
         let deps = WatcherDeps {
-            source: self.slot.source.clone(),
+            source: self.source.clone(),
             store: self.store.clone(),
             clock: self.clock.clone(),
             wake: self.wake.clone(),

@@ -1,7 +1,9 @@
 //! One pump per consumer, and what is asked of consumers before anything starts.
 
-use super::metrics::{MeteredSink, Metrics};
+use super::Observers;
+use super::metrics::MeteredSink;
 use super::tasks::{Part, Tasks};
+use super::traces::TracedSink;
 use crate::config::{Config, SinkConfig};
 use crate::operator::{LocalOperator, Stores};
 use crate::stop::Stop;
@@ -62,7 +64,7 @@ pub(super) fn spawn(
     unasked: bool,
     history: Duration,
     operator: &Arc<LocalOperator>,
-    metrics: &Arc<Metrics>,
+    observers: &Observers,
     tasks: &Tasks,
 ) -> Part {
     let gate = unasked.then(|| Gate {
@@ -73,7 +75,8 @@ pub(super) fn spawn(
         clock: operator.clock.clone(),
     });
     let operator = operator.clone();
-    let metered = MeteredSink::around(sink.name(), sink.sink.clone(), metrics.clone());
+    let traced = TracedSink::around(sink.name(), sink.sink.clone(), observers.traces.clone());
+    let metered = MeteredSink::around(sink.name(), traced, observers.metrics.clone());
     let (schedule, name) = (schedule(sink), sink.name().clone());
     let pump = move || {
         Pump::new(PumpDeps {

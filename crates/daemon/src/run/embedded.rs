@@ -3,7 +3,8 @@
 
 use super::OpenState;
 use super::metrics::Metrics;
-use super::{STOP_LIMIT, Tasks, metered, open_compared, operator, spawn_parts};
+use super::traces::Traces;
+use super::{Observers, STOP_LIMIT, Tasks, open_compared, operator, spawn_parts};
 use crate::config::Config;
 use crate::operator::LocalOperator;
 use crate::stop::Stop;
@@ -35,6 +36,7 @@ pub struct Embedded {
     operator: Arc<LocalOperator>,
     store: OpenState,
     stop: Stop,
+    traces: Arc<Traces>,
 }
 
 impl Embedded {
@@ -45,13 +47,15 @@ impl Embedded {
     pub async fn start(config: &Config, options: EmbeddedOptions) -> anyhow::Result<Self> {
         let (store, unasked) = open_compared(config, options.store).await?;
         let metrics = Metrics::new(config, options.clock.clone());
-        let stores = metered(&store, &metrics);
+        let observers = Observers { metrics, traces: Arc::default() };
+        observers.traces.set(config.telemetry.as_ref()).await.context("telemetry")?;
+        let stores = observers.around(&store);
         let stop = Stop::new();
         let operator = operator(config, stores, options.clock, stop.clone(), None).await?;
         store.wake_on_events(&operator.wake);
         let mut tasks = Tasks::new(stop.clone());
-        spawn_parts(config, &operator, &metrics, &unasked, &mut tasks);
-        Ok(Self { tasks, operator, store, stop })
+        spawn_parts(config, &operator, &observers, &unasked, &mut tasks);
+        Ok(Self { tasks, operator, store, stop, traces: observers.traces })
     }
 
     /// Asks and orders as the control API does.
@@ -72,6 +76,7 @@ impl Embedded {
     pub async fn end(self) -> anyhow::Result<Vec<String>> {
         self.stop.now();
         let late = self.tasks.end(STOP_LIMIT).await;
+        self.traces.end().await;
         self.store.close().await.context("the store did not close in order; nothing is lost")?;
         Ok(late)
     }

@@ -15,6 +15,7 @@ mod reload;
 mod signals;
 mod state;
 mod tasks;
+mod traces;
 
 pub(crate) use books::{feed, introduce};
 pub use embedded::{Embedded, EmbeddedOptions};
@@ -42,6 +43,7 @@ use std::time::Duration;
 use tasks::{Part, Tasks};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
+use traces::{TracedState, Traces};
 
 /// What keeps an instance from starting on this state, if anything does.
 pub(crate) async fn state_problems(config: &Config, stores: &Stores) -> anyhow::Result<()> {
@@ -91,6 +93,7 @@ pub(crate) struct Started {
     instance: InstanceAddress,
     folder: PathBuf,
     store: OpenState,
+    traces: Arc<Traces>,
 }
 
 impl Started {
@@ -100,6 +103,7 @@ impl Started {
         for name in self.tasks.end(STOP_LIMIT).await {
             tracing::warn!(task = name, "did not stop in time and was dropped; nothing is lost");
         }
+        self.traces.end().await;
         self.instance.remove(&self.folder);
         if let Err(error) = self.store.close().await {
             tracing::warn!(error = %with_causes(&error), "the store did not close cleanly; nothing is lost");
@@ -123,7 +127,9 @@ async fn start(config: Config, args: &RunArgs, stop: Stop, bars: &MultiProgress,
     let options = OpenOptions { init: args.init, restored: args.restored, ..OpenOptions::default() };
     let (store, unasked) = open_compared(&config, options).await?;
     let metrics = Metrics::new(&config, Arc::new(SystemClock));
-    let stores = metered(&store, &metrics);
+    let observers = Observers { metrics: metrics.clone(), traces: Arc::default() };
+    observers.traces.set(config.telemetry.as_ref()).await.context("telemetry")?;
+    let stores = observers.around(&store);
     let options = ServerOptions {
         listen: config.file.api.listen,
         access: config.file.api.access().map_err(|error| config.file.faults(vec![error]))?,
@@ -138,15 +144,16 @@ async fn start(config: Config, args: &RunArgs, stop: Stop, bars: &MultiProgress,
     // Before anything has a line of its own to say.
     tracing::info!(version = crate::cli::VERSION, api = %instance.address, state = %state_path.display(),
         chains = config.chains.len(), sinks = config.sinks.len(), "confirmd runs");
-    let parts = spawn_parts(&config, &operator, &metrics, &unasked, &mut tasks);
-    let reloader = Reloader::new(config, parts, reload.registry, reload.set_filter, &operator, &metrics, &tasks);
+    let parts = spawn_parts(&config, &operator, &observers, &unasked, &mut tasks);
+    let traces = observers.traces.clone();
+    let reloader = Reloader::new(config, parts, reload.registry, reload.set_filter, &operator, observers, &tasks);
     tasks.spawn("configuration", reloader.run(reload.ordered));
     metrics::sample(&metrics, &operator, &mut tasks);
     pace::spawn(&operator, &mut tasks);
     if !args.no_progress {
         progress::spawn(&operator, bars, &mut tasks);
     }
-    Ok(Started { tasks, instance, folder: state_path, store })
+    Ok(Started { tasks, instance, folder: state_path, store, traces })
 }
 
 /// Opens the state, and compares it with the books of consumers that keep some. Where they have seen more, the state is an older
@@ -193,10 +200,20 @@ async fn can_start(config: &Config, stores: &Stores) -> anyhow::Result<()> {
     operations::check_sink(config.operations.as_ref()).await
 }
 
-/// The store's three contracts, its commits counted.
-fn metered(store: &OpenState, metrics: &Arc<Metrics>) -> Stores {
-    let stores = store.stores();
-    Stores { state: MeteredState::around(stores.state, metrics.clone()), ..stores }
+/// What looks on at everything that passes between engine and adapters.
+#[derive(Debug, Clone)]
+struct Observers {
+    metrics: Arc<Metrics>,
+    traces: Arc<Traces>,
+}
+
+impl Observers {
+    /// The store's three contracts, its commits counted and recorded.
+    fn around(&self, store: &OpenState) -> Stores {
+        let stores = store.stores();
+        let counted = MeteredState::around(stores.state, self.metrics.clone());
+        Stores { state: TracedState::around(counted, self.traces.clone()), ..stores }
+    }
 }
 
 /// Makes the consumers known, and whoever carries out an operator's orders.
@@ -240,21 +257,21 @@ const OPERATIONS: &str = "operations";
 fn spawn_parts(
     config: &Config,
     operator: &Arc<LocalOperator>,
-    metrics: &Arc<Metrics>,
+    observers: &Observers,
     unasked: &BTreeSet<ConsumerName>,
     tasks: &mut Tasks,
 ) -> Parts {
     let mut parts = BTreeMap::new();
     for (slot, chain) in operator.chains.iter().zip(&config.chains) {
-        parts.insert(chain.key(), chains::spawn(&slot, chain, operator, tasks));
+        parts.insert(chain.key(), chains::spawn(&slot, chain, operator, &observers.traces, tasks));
     }
     let history = config.file.state.history.0;
     for sink in &config.sinks {
-        let part = consumers::spawn(sink, unasked.contains(sink.name()), history, operator, metrics, tasks);
+        let part = consumers::spawn(sink, unasked.contains(sink.name()), history, operator, observers, tasks);
         parts.insert(sink.key(), part);
     }
     if let Some(operations) = &config.operations {
-        parts.insert(OPERATIONS.to_owned(), operations::spawn(operations, operator, metrics, tasks));
+        parts.insert(OPERATIONS.to_owned(), operations::spawn(operations, operator, &observers.metrics, tasks));
     }
     prune::spawn(history, operator, tasks);
     parts

@@ -4,16 +4,15 @@
 mod outline;
 
 use super::logs::{self, SetFilter};
-use super::metrics::Metrics;
 use super::tasks::{Part, Tasks};
-use super::{OPERATIONS, Parts, books, chains, consumers, feed, operations, state_problems};
+use super::{OPERATIONS, Observers, Parts, books, chains, consumers, feed, operations, state_problems};
 use crate::config::{ChainConfig, Config, ConfigFile, SinkConfig};
 use crate::operator::{ChainSlot, LocalOperator, ReloadAnswer};
 use anyhow::{Context as _, bail};
 use confirmd_api::OperatorError;
 use confirmd_api::view::{ConfigurationView, PartChange, RefusedView, Reloaded, ReloadedPart};
 use confirmd_core::{ConsumerName, Registry, StoreError, with_causes};
-use outline::{FILTER, Outline};
+use outline::{FILTER, Outline, TELEMETRY};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +35,7 @@ pub(super) struct Reloader {
     registry: Registry,
     set_filter: SetFilter,
     operator: Arc<LocalOperator>,
-    metrics: Arc<Metrics>,
+    observers: Observers,
     tasks: Tasks,
 }
 
@@ -47,11 +46,11 @@ impl Reloader {
         registry: Registry,
         set_filter: SetFilter,
         operator: &Arc<LocalOperator>,
-        metrics: &Arc<Metrics>,
+        observers: Observers,
         tasks: &Tasks,
     ) -> Self {
-        let (operator, metrics, tasks) = (operator.clone(), metrics.clone(), tasks.clone());
-        Self { outline: Outline::of(&config), config, parts, registry, set_filter, operator, metrics, tasks }
+        let (operator, tasks) = (operator.clone(), tasks.clone());
+        Self { outline: Outline::of(&config), config, parts, registry, set_filter, operator, observers, tasks }
     }
 
     /// Does what is ordered, one order after the other, until the instance stops.
@@ -195,7 +194,7 @@ impl Reloader {
         let sinks: Vec<(&SinkConfig, Option<Part>)> =
             config.sinks.iter().filter(|sink| changed(&sink.key())).map(|sink| (sink, part(&sink.key()))).collect();
         let rest: Vec<Part> = changes.keys().filter_map(|key| part(key)).collect();
-        self.metrics.follow(&config);
+        self.observers.metrics.follow(&config);
         self.operator.kinds.set(config.kinds());
         self.operator.sinks.set(config.sinks_by_name());
         let (chains, sinks, rest) = futures::join!(
@@ -204,10 +203,15 @@ impl Reloader {
             futures::future::join_all(rest.into_iter().map(|part| part.end(SINK_LIMIT))),
         );
         drop(rest);
+        if changed(TELEMETRY)
+            && let Err(error) = self.observers.traces.set(config.telemetry.as_ref()).await
+        {
+            tracing::error!(error = format!("{error:#}"), "traces go on as they were");
+        }
         let mut parts: Vec<(String, Part)> = chains;
         parts.extend(sinks);
         if let Some(operations) = config.operations.as_ref().filter(|_| changed(OPERATIONS)) {
-            let part = operations::spawn(operations, &self.operator, &self.metrics, &self.tasks);
+            let part = operations::spawn(operations, &self.operator, &self.observers.metrics, &self.tasks);
             parts.push((OPERATIONS.to_owned(), part));
         }
         self.parts.extend(parts);
@@ -229,7 +233,10 @@ impl Reloader {
             slots.push(slot);
         }
         self.operator.chains.replace(slots);
-        begin.into_iter().map(|(slot, chain)| (chain.key(), chains::spawn(&slot, chain, &self.operator, &self.tasks))).collect()
+        begin
+            .into_iter()
+            .map(|(slot, chain)| (chain.key(), chains::spawn(&slot, chain, &self.operator, &self.observers.traces, &self.tasks)))
+            .collect()
     }
 
     /// Ends a consumer's pump, then starts it anew.
@@ -244,7 +251,7 @@ impl Reloader {
             self.not_registered(sink, &error);
         }
         let history = self.config.file.state.history.0;
-        (sink.key(), consumers::spawn(sink, unasked, history, &self.operator, &self.metrics, &self.tasks))
+        (sink.key(), consumers::spawn(sink, unasked, history, &self.operator, &self.observers, &self.tasks))
     }
 
     fn not_registered(&self, sink: &SinkConfig, error: &StoreError) {

@@ -11,6 +11,9 @@ use toml::{Table, Value};
 /// The key of the log filter.
 pub(super) const FILTER: &str = "log.filter";
 
+/// The key of where traces go.
+pub(super) const TELEMETRY: &str = "telemetry";
+
 /// A configuration as far as a reload compares it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Outline {
@@ -96,6 +99,11 @@ impl Outline {
         if let Some(section) = &file.operations {
             let resolved = format!("{} {:?}", section.reorg_blocks, section.failing_after);
             parts.insert(super::super::OPERATIONS.to_owned(), Print { resolved, ..Print::of(section.sink.clone()) });
+        }
+        if let Some(section) = &file.telemetry {
+            let secrets = section.headers.values().map(|source| source.resolve().ok()).collect();
+            let print = Print { resolved: format!("{section:?}"), secrets, ..Print::of(Table::new()) };
+            parts.insert(TELEMETRY.to_owned(), print);
         }
         if let Some(filter) = &file.log.filter {
             let table = Table::from_iter([("filter".to_owned(), Value::String(filter.clone()))]);
