@@ -1,5 +1,7 @@
 //! Addresses and assets that are added with their past: rescans beside the live watch, on real nodes.
 
+mod filters;
+
 use anyhow::{Context, Result, ensure};
 use e2e::{COINS, Call, Config, FamilyOptions, Needs, SOON, Service, UtxoPlan, UtxoStage, node_trial, utxo_node};
 use libtest_mimic::Trial;
@@ -18,6 +20,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     for (group, node) in [("history_litecoind", Needs::Litecoind), ("history_knots", Needs::Knots)] {
         let name = format!("{group}::an_old_address_is_cancelled_asked_again_and_told_once");
         trials.push(node_trial(&name, &[node], move || coins(node)));
+        let name = format!("{group}::a_rescan_by_compact_filters_finds_what_a_whole_one_finds");
+        trials.push(node_trial(&name, &[node], move || filters::few_blocks(node)));
     }
     trials
 }

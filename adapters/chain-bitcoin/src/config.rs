@@ -1,5 +1,6 @@
 //! The adapter's own keys of `[chains.NAME]`.
 
+use crate::filters::FilterMode;
 use crate::long_poll::Push;
 use crate::network::{NETWORKS, Network};
 use crate::rest::RestMode;
@@ -22,6 +23,9 @@ pub(crate) struct BitcoinConfig {
     /// Whether blocks are read by the node's REST interface: "auto" (where it offers it) or "off".
     #[serde(default)]
     pub(crate) rest: RestMode,
+    /// Whether blocks that can't match by the node's compact block filters are left out: "auto" (where it has the index) or "off".
+    #[serde(default)]
+    pub(crate) filters: FilterMode,
     /// Whether the node is asked to tell of new blocks: "off" or "long-poll".
     #[serde(default)]
     pub(crate) push: Push,

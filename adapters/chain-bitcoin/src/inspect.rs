@@ -51,6 +51,14 @@ pub(crate) async fn inspect(node: &Node, network: &Network) -> Result<Vec<Endpoi
         }
         (true, None) => say("pruning", true, "on: old blocks are gone; a rescan of them needs a node with prune=0".to_owned()),
     }
+    let filters = match node.filtered_to().await? {
+        Some(height) if node.scans().await? => {
+            format!("compact block filters up to block {height}: old blocks that can't match are not read")
+        }
+        _ => "none to look through: with bitcoind 25 or later and blockfilterindex=1, only old blocks that may match are read"
+            .to_owned(),
+    };
+    say("filters", true, filters);
     if let Some(NetworkInfo { subversion, connections }) = node.optional("getnetworkinfo", ()).await {
         let alone = connections == 0 && !network.on_demand;
         let software: String = subversion.chars().filter(|c| !c.is_control()).take(120).collect();

@@ -24,6 +24,7 @@ reorg_depth = 24
 start = "tip"
 rest = "auto"                          # blocks by the node's REST interface where it has one (-rest), else by RPC; or "off"
 # push = "long-poll"                   # a new block is looked at at once; keeps one RPC thread of the node busy
+filters = "auto"                       # old blocks that can't match by the node's compact filters (-blockfilterindex=1) are not read; or "off"
 limits = { attempts = 5, deadline = "30s" } # requests_per_second: 10000 at a node in a private network, else 50
 "#;
 

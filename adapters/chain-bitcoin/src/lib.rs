@@ -18,6 +18,7 @@ mod cursor;
 mod decode_error;
 mod destination;
 mod extension;
+mod filters;
 mod inspect;
 mod kind;
 mod long_poll;

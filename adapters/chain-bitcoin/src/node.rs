@@ -10,7 +10,8 @@ use bytes::Bytes;
 use confirmd_core::{Height, SourceError};
 use confirmd_rpc::{CallError, Failure, RpcClient, RpcError};
 use serde::Serialize;
-use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error, Visitor};
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error, IgnoredAny, Visitor};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -22,6 +23,9 @@ const BLOCKS_AT_ONCE: usize = 32;
 const BLOCK_BYTES_AT_ONCE: usize = 4 * 1024 * 1024;
 /// Core's numbers for heights end here.
 const HEIGHT_MAX: u64 = 0x7fff_ffff;
+
+/// What `getindexinfo` calls the index of compact block filters.
+const FILTER_INDEX: &str = "basic block filter index";
 
 /// "Block not found".
 const NOT_FOUND: i32 = -5;
@@ -97,6 +101,51 @@ impl Node {
             headers.push(header);
         }
         Ok(headers)
+    }
+
+    /// The heights of these blocks, in order; `Orphaned` if one is not on the best chain now.
+    pub(crate) async fn heights(&self, hashes: &[BlockHash]) -> Result<Vec<Height>, SourceError> {
+        let calls = hashes.iter().map(|hash| ("getblockheader", (hash.to_string(), true))).collect();
+        let mut heights = Vec::with_capacity(hashes.len());
+        for (answer, hash) in self.ask::<Placed, _>(calls, HASHES_AT_ONCE).await?.into_iter().zip(hashes) {
+            let placed = answer.map_err(|error| refused(error, hash, None))?;
+            if placed.confirmations < 1 {
+                return Err(SourceError::orphaned(format!("block {hash} is no longer on the node's best chain")));
+            }
+            heights.push(Height(placed.height));
+        }
+        Ok(heights)
+    }
+
+    /// Up to which height the node's index of compact block filters goes, if it has one.
+    pub(crate) async fn filtered_to(&self) -> Result<Option<Height>, RpcError> {
+        match self.rpc.call::<BTreeMap<String, IndexInfo>>("getindexinfo", ()).await {
+            Ok(indexes) => Ok(indexes.get(FILTER_INDEX).map(|index| Height(index.best_block_height))),
+            Err(RpcError::Call(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the node can look through its filters, whatever it is doing now.
+    pub(crate) async fn scans(&self) -> Result<bool, RpcError> {
+        match self.rpc.call::<IgnoredAny>("scanblocks", ("status",)).await {
+            Ok(_) => Ok(true),
+            Err(RpcError::Call(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The blocks of the best chain in `from..=to` whose filters match one of these descriptors, in order; `None` if the node did not
+    /// look at all of them.
+    pub(crate) async fn scan_blocks(
+        &self,
+        descriptors: Vec<String>,
+        from: Height,
+        to: Height,
+    ) -> Result<Option<Vec<BlockHash>>, RpcError> {
+        let scan: Scan = self.rpc.call("scanblocks", ("start", descriptors, from.0, to.0)).await?;
+        let whole = scan.completed && scan.from_height == from.0 && scan.to_height == to.0;
+        Ok(whole.then(|| scan.relevant_blocks.into_iter().map(|hash| hash.0).collect()))
     }
 
     /// How many blocks to ask for at once: as many as fit the budget if they are as large as the last ones.
@@ -195,6 +244,29 @@ fn refused(error: CallError, hash: &BlockHash, info: Option<&ChainInfo>) -> Sour
         .with_source(error);
     }
     RpcError::Call(error).into()
+}
+
+/// `getindexinfo`, of one index.
+#[derive(serde::Deserialize)]
+struct IndexInfo {
+    best_block_height: u64,
+}
+
+/// `scanblocks start`.
+#[derive(serde::Deserialize)]
+struct Scan {
+    from_height: u64,
+    to_height: u64,
+    relevant_blocks: Vec<HexHash>,
+    completed: bool,
+}
+
+/// `getblockheader`, as far as it says where the block is.
+#[derive(serde::Deserialize)]
+struct Placed {
+    height: u64,
+    /// -1 off the best chain.
+    confirmations: i64,
 }
 
 /// A hash as nodes print it.

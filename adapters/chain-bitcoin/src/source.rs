@@ -3,6 +3,7 @@
 use crate::address::parse_address;
 use crate::block::Block;
 use crate::config::{BitcoinConfig, check_requirements};
+use crate::filters::Filters;
 use crate::inspect;
 use crate::matching::{block_hash, transfers_in};
 use crate::network::{DECIMALS, Network, chain_id_of};
@@ -33,6 +34,7 @@ pub struct BitcoinSource {
     network: &'static Network,
     coin: AssetId,
     node: Node,
+    filters: Filters,
 }
 
 impl BitcoinSource {
@@ -55,7 +57,7 @@ impl BitcoinSource {
             behind_alarm: context.behind_alarm,
             span_max: context.span_max.unwrap_or(SPAN_MAX),
         };
-        Ok(Self { profile, network, coin, node: Node::new(rpc, config.rest) })
+        Ok(Self { profile, network, coin, node: Node::new(rpc, config.rest), filters: Filters::new(config.filters) })
     }
 
     /// The best chain's hashes from `from` to `to.height`, the last one being `to`'s.
@@ -98,27 +100,40 @@ impl BitcoinSource {
         Ok((block.header, transfers_in(&block, height, &self.coin, watch)))
     }
 
-    async fn fetch(&self, hashes: Vec<BlockHash>) -> Result<Vec<(BlockHash, Bytes)>, SourceError> {
-        let blocks = self.node.blocks(&hashes).await?;
-        Ok(hashes.into_iter().zip(blocks).collect())
+    async fn fetch(&self, blocks: Vec<(Height, BlockHash)>) -> Result<Vec<(Height, BlockHash, Bytes)>, SourceError> {
+        let hashes: Vec<BlockHash> = blocks.iter().map(|(_, hash)| *hash).collect();
+        let bytes = self.node.blocks(&hashes).await?;
+        Ok(blocks.into_iter().zip(bytes).map(|((height, hash), bytes)| (height, hash, bytes)).collect())
     }
 
-    /// Payments in blocks that follow one another from `from` on.
-    async fn read(&self, from: Height, hashes: &[BlockHash], watch: &WatchSet) -> Result<Vec<Transfer>, SourceError> {
-        let parts: Vec<_> = hashes.chunks(self.node.blocks_at_once()).map(<[BlockHash]>::to_vec).collect();
+    /// The blocks of the branch that ends in `to` which have to be read: all from `from` on, without those that pay nothing watched by
+    /// the node's filters.
+    async fn to_be_read(&self, from: Height, to: &BlockRef, watch: &WatchSet) -> Result<Vec<(Height, BlockHash)>, SourceError> {
+        let reorg_depth = self.profile.reorg_depth.get();
+        let (mut blocks, whole_from) = match self.filters.candidates(&self.node, from, to.height, reorg_depth, watch).await? {
+            Some(candidates) => (candidates.blocks, candidates.to.next()),
+            None => (Vec::new(), from),
+        };
+        // Asked behind the filters: what they said holds for the branch that ends in `to`.
+        let hashes = self.branch_to(whole_from.min(to.height), to).await?;
+        blocks.extend((whole_from.0..=to.height.0).map(Height).zip(hashes));
+        Ok(blocks)
+    }
+
+    /// Payments in these blocks, which are of one branch and in order.
+    async fn read(&self, blocks: &[(Height, BlockHash)], watch: &WatchSet) -> Result<Vec<Transfer>, SourceError> {
+        let parts: Vec<_> = blocks.chunks(self.node.blocks_at_once()).map(<[_]>::to_vec).collect();
         let mut parts = stream::iter(parts).map(|part| self.fetch(part)).buffered(REQUESTS_AT_ONCE);
         let mut transfers = Vec::new();
-        let mut height = from;
-        let mut parent: Option<BlockHash> = None;
+        let mut before: Option<(Height, BlockHash)> = None;
         while let Some(part) = parts.try_next().await? {
-            for (hash, bytes) in &part {
-                let (header, found) = self.match_block(height, hash, bytes, watch).await?;
-                if parent.is_some_and(|parent| parent != header.prev_blockhash) {
+            for (height, hash, bytes) in &part {
+                let (header, found) = self.match_block(*height, hash, bytes, watch).await?;
+                if before.is_some_and(|(below, parent)| below.next() == *height && parent != header.prev_blockhash) {
                     return Err(SourceError::orphaned(format!("block {height} ({hash}) does not follow the one read before it")));
                 }
                 transfers.extend(found);
-                parent = Some(*hash);
-                height = height.next();
+                before = Some((*height, *hash));
             }
         }
         // Before BIP 34 two coinbases could be the same transaction. There is only one coin then: the first stands.
@@ -187,8 +202,8 @@ impl ChainSource for BitcoinSource {
         if watch.is_empty() || watch.asset(&self.coin).is_none() || from > to.height {
             return self.branch_to(to.height, to).await.map(|_| Vec::new());
         }
-        let hashes = self.branch_to(from, to).await?;
-        self.read(from, &hashes, watch).await
+        let blocks = self.to_be_read(from, to, watch).await?;
+        self.read(&blocks, watch).await
     }
 
     fn parse_address(&self, text: &str) -> Result<Address, AddressError> {

@@ -7,6 +7,7 @@
 mod auth;
 mod block;
 mod chain;
+mod filters;
 mod handle;
 mod json;
 mod network;

@@ -3,6 +3,7 @@
 
 mod branches;
 mod faults;
+mod filters;
 mod reading;
 mod rest;
 

@@ -119,7 +119,7 @@ async fn inspect_says_what_to_do() {
     let lines = source(&node).inspect().await.unwrap();
     assert!(lines.iter().all(|line| line.ok), "{lines:?}");
     let subjects: Vec<_> = lines.iter().map(|line| line.subject.as_str()).collect();
-    assert_eq!(subjects, ["network", "sync", "pruning", "node"]);
+    assert_eq!(subjects, ["network", "sync", "pruning", "filters", "node"]);
     let foreign = source_with("litecoin-regtest", &format!("url = '{}'", node.url()));
     let lines = foreign.inspect().await.unwrap();
     assert!(!lines[0].ok && lines[0].text.contains("correct network or rpc"), "{lines:?}");

@@ -26,6 +26,8 @@ pub struct BitcoinOptions {
     pub first_block_time: u32,
     /// Seconds from block to block.
     pub block_spacing_s: u32,
+    /// Whether it has an index of compact block filters (`-blockfilterindex=1`).
+    pub filters: bool,
 }
 
 impl Default for BitcoinOptions {
@@ -36,6 +38,7 @@ impl Default for BitcoinOptions {
             auth: Auth::Open,
             first_block_time: 1_767_225_600,
             block_spacing_s: 600,
+            filters: false,
         }
     }
 }
@@ -51,7 +54,8 @@ pub(super) struct Node {
 
 impl Node {
     fn new(options: BitcoinOptions) -> io::Result<Arc<Self>> {
-        let chain = Chain::new(options.network, options.first_block_time, options.block_spacing_s);
+        let mut chain = Chain::new(options.network, options.first_block_time, options.block_spacing_s);
+        chain.filters = options.filters;
         Ok(Arc::new(Self {
             dialect: options.dialect,
             faults: Faults::default(),

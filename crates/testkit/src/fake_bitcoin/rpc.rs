@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::chain::{Chain, Stored};
 use super::handle::Node;
-use super::{json, rest};
+use super::{filters, json, rest};
 use crate::faults::Faults;
 use crate::json_rpc::{Dialect, RpcError, RpcNode, RpcResult, raw};
 
@@ -43,10 +43,9 @@ pub(super) fn call(chain: &Chain, dialect: Dialect, method: &str, params: &[Valu
         "getblockheader" => block_header(chain, params),
         "getblock" => block(chain, params),
         "getnetworkinfo" => network_info(chain),
-        "getindexinfo" => {
-            let height = chain.shown_tip().0;
-            raw(&json!({ "txindex": { "synced": true, "best_block_height": height } }))
-        }
+        "getindexinfo" => index_info(chain),
+        // Core has it since version 25, Litecoin not yet.
+        "scanblocks" if dialect != Dialect::Legacy => filters::scan_blocks(chain, params),
         "getmempoolinfo" => raw(&json!({ "loaded": true, "size": chain.mempool.len() })),
         "getrawmempool" => {
             let ids = chain.mempool.iter().map(|tx| tx.compute_txid().to_string());
@@ -77,6 +76,15 @@ fn chain_info(chain: &Chain, dialect: Dialect) -> RpcResult {
         fields.insert("pruneheight".to_owned(), json!(kept_from));
     }
     raw(&info)
+}
+
+fn index_info(chain: &Chain) -> RpcResult {
+    let index = json!({ "synced": true, "best_block_height": chain.shown_tip().0 });
+    let mut indexes = json!({ "txindex": index });
+    if let (true, Some(fields)) = (chain.filters, indexes.as_object_mut()) {
+        fields.insert("basic block filter index".to_owned(), index);
+    }
+    raw(&indexes)
 }
 
 fn network_info(chain: &Chain) -> RpcResult {
