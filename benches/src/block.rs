@@ -58,6 +58,12 @@ impl Sample {
         Ok(transfers_in(&self.decode()?, HEIGHT, &self.coin, black_box(watch)))
     }
 
+    /// Finds what a decoded block pays to watched scripts.
+    #[must_use]
+    pub fn find_in(&self, block: &Block<'_>, watch: &WatchSet) -> Vec<Transfer> {
+        transfers_in(black_box(block), HEIGHT, &self.coin, black_box(watch))
+    }
+
     /// Watches this many scripts: a few that the block pays, the others random P2WPKH.
     pub fn watch(&self, count: usize) -> Result<WatchSet> {
         let mut watch = WatchSet::default();

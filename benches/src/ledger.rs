@@ -1,18 +1,22 @@
 //! A chain's state over the real store, with as many settled keys as wanted, driven tick by tick.
 
 use crate::process::scratch;
+use crate::usage::{Usage, Used};
 use anyhow::{Context, Result, ensure};
 use confirmd_core::{
     Address, Amount, Archived, Asset, AssetId, BlockHash, BlockRef, ChainId, ChainName, ChainState, Change, ChangeSet,
-    DepositKey, Height, ListedAsset, Payment, Requirement, Sequence, StateStore, Timestamp, Transfer, TxId, WatchEntry,
-    WatchOrigin, WatchState,
+    ConsumerFilter, ConsumerName, ConsumerSpec, DepositKey, Height, ListedAsset, Outbox, Payment, Requirement, Sequence,
+    StateStore, Timestamp, Transfer, TxId, WatchEntry, WatchOrigin, WatchState,
 };
 use confirmd_engine::{DueIndex, Observation, Rules, SeenBlock, fold};
-use confirmd_store_sled::{OpenOptions, SledStore};
+use confirmd_store_sled::{OpenOptions, SledStore, Step, Steps};
 use fastrand::Rng;
+use serde::{Deserialize, Serialize};
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tempfile::TempDir;
 
 /// Payments in the block of one tick; as many are confirmed and as many settled.
@@ -21,8 +25,10 @@ pub const PAYMENTS: usize = 3;
 const SETTLED_BY_TICKS: u64 = 990;
 /// Keys settled in one commit while loading.
 const LOADED_AT_ONCE: u64 = 20_000;
+/// Payments, blocks or addresses in one commit while loading.
+const AT_ONCE: u32 = 5_000;
 const LOAD_PATH: &str = "BENCHES_LOAD_PATH";
-const LOAD_COUNT: &str = "BENCHES_LOAD_COUNT";
+const LOAD_HELD: &str = "BENCHES_LOAD_HELD";
 const CONFIRMATIONS: NonZeroU32 = NonZeroU32::new(3).expect("invariant: 3 is not zero");
 const REORG_DEPTH: NonZeroU64 = NonZeroU64::new(6).expect("invariant: 6 is not zero");
 const ADDRESSES: u32 = 100;
@@ -40,8 +46,30 @@ pub struct Ledger {
     addresses: Vec<Address>,
     coin: AssetId,
     settled: u64,
+    syncs: Arc<AtomicU64>,
     // Dropped after the store.
     _folder: Option<TempDir>,
+}
+
+/// What a store holds before anything is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// Settled keys, at least 990.
+    pub settled: u64,
+    /// Watched addresses, at least 100.
+    pub watched: u32,
+    /// Deposits that were seen and stay locked by the chain.
+    pub pending: u32,
+    /// Events that a consumer has not taken. As many more keys are settled.
+    pub backlog: u32,
+    /// Empty blocks that went by, one commit each.
+    pub length: u32,
+}
+
+impl Default for Held {
+    fn default() -> Self {
+        Self { settled: 1_000, watched: ADDRESSES, pending: 0, backlog: 0, length: 0 }
+    }
 }
 
 /// What one tick decided.
@@ -51,15 +79,22 @@ struct Decided {
     settled: usize,
 }
 
-/// To be called first thing in `main`: whether this process was started by [`Ledger::with_settled`] to load a store, which
+/// To be called first thing in `main`: whether this process was started by [`Ledger::holding`] to load a store, which
 /// is then done.
 pub fn loads_for_another() -> Result<bool> {
-    let (Some(path), Some(count)) = (std::env::var_os(LOAD_PATH), std::env::var_os(LOAD_COUNT)) else { return Ok(false) };
-    let count = count.to_str().context("not a number")?.parse()?;
+    let (Some(path), Some(held)) = (std::env::var_os(LOAD_PATH), std::env::var_os(LOAD_HELD)) else { return Ok(false) };
+    let held: Held = serde_json::from_str(held.to_str().context("not readable")?)?;
     tokio::runtime::Runtime::new()?.block_on(async {
         let mut ledger = Ledger::open(Path::new(&path), None, true, 0).await?;
         ledger.begin().await?;
-        ledger.load(count).await?;
+        ledger.load(held.settled).await?;
+        ledger.watch(held.watched).await?;
+        ledger.fall_behind(held.backlog).await?;
+        ledger.pend(held.pending).await?;
+        for _ in 0..held.length {
+            let block = ledger.next_block()?;
+            ledger.decide_on(block, Vec::new()).await?;
+        }
         ledger.store.close().await?;
         Ok(true)
     })
@@ -71,21 +106,36 @@ impl Ledger {
     /// hold equally many events and deposit records; the others are what remains for ever of older deposits. Those were
     /// written by another process ([`loads_for_another`]), so that no memory is in pieces from it, as after a restart.
     pub async fn with_settled(settled: u64) -> Result<Self> {
+        Ok(Self::holding(Held { settled, ..Held::default() }).await?.0)
+    }
+
+    /// The same for whatever is to be held, and what the start took: opening the store, loading the state.
+    pub async fn holding(held: Held) -> Result<(Self, Used)> {
         let folder = scratch("state")?;
         let path = folder.path().join("state");
-        let old = settled.saturating_sub(SETTLED_BY_TICKS);
-        let status = Command::new(std::env::current_exe()?).env(LOAD_PATH, &path).env(LOAD_COUNT, old.to_string()).status()?;
-        ensure!(status.success(), "loading {old} settled keys failed ({status}); does its main begin with loads_for_another?");
-        let mut ledger = Self::open(&path, Some(folder), false, settled).await?;
+        let old = Held { settled: held.settled.saturating_sub(SETTLED_BY_TICKS), ..held };
+        let mut command = Command::new(std::env::current_exe()?);
+        let status = command.env(LOAD_PATH, &path).env(LOAD_HELD, serde_json::to_string(&old)?).status()?;
+        ensure!(status.success(), "loading {held:?} failed ({status}); does its main begin with loads_for_another?");
+        let usage = Usage::now()?;
+        let mut ledger = Self::open(&path, Some(folder), false, held.settled).await?;
         ledger.state = ledger.store.load(&ledger.rules.chain).await?.context("the loaded store has no state")?;
         ledger.due = DueIndex::of(&ledger.state);
-        ledger.settled = old;
+        let used = usage.used()?;
+        ledger.settled = old.settled;
         ledger.settle_by_ticks().await?;
-        Ok(ledger)
+        Ok((ledger, used))
     }
 
     async fn open(path: &Path, folder: Option<TempDir>, init: bool, seed: u64) -> Result<Self> {
-        let store = SledStore::open(path, OpenOptions { init, ..OpenOptions::default() }).await?;
+        let syncs = Arc::new(AtomicU64::new(0));
+        let counted = syncs.clone();
+        let steps = Steps::to(move |step| {
+            if step == Step::Synced {
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let store = SledStore::open(path, OpenOptions { init, steps, ..OpenOptions::default() }).await?;
         let chain = ChainId::new("bip122:000000000019d6689c085ae165831e93")?;
         let coin = AssetId::native(&chain, 0)?;
         let rules = Rules { chain, chain_name: ChainName::new("bitcoin")?, epoch: store.epoch(), reorg_depth: REORG_DEPTH };
@@ -98,6 +148,7 @@ impl Ledger {
             addresses: (0..ADDRESSES).map(|n| Address::new(script(n), format!("bc1-{n:08}"))).collect(),
             coin,
             settled: 0,
+            syncs,
             _folder: folder,
         })
     }
@@ -105,6 +156,11 @@ impl Ledger {
     /// Settled keys so far.
     pub fn settled(&self) -> u64 {
         self.settled
+    }
+
+    /// Syncs of the database file so far.
+    pub fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::Relaxed)
     }
 
     /// Steps 7 to 9 of a tick near the tip: one new block, its keys looked up among the settled ones, the decision, its
@@ -122,12 +178,20 @@ impl Ledger {
     }
 
     async fn decide(&mut self) -> Result<Decided> {
-        let height = self.state.trail.tip().context("the trail is never empty")?.height.next();
-        let block = BlockRef { height, hash: BlockHash::new(self.hex())? };
+        let block = self.next_block()?;
         let transfers = (0..).take(PAYMENTS).map(|position| self.transfer(&block, position)).collect::<Result<Vec<_>>>()?;
+        self.decide_on(block, transfers).await
+    }
+
+    fn next_block(&mut self) -> Result<BlockRef> {
+        let height = self.state.trail.tip().context("the trail is never empty")?.height.next();
+        Ok(BlockRef { height, hash: BlockHash::new(self.hex())? })
+    }
+
+    async fn decide_on(&mut self, block: BlockRef, transfers: Vec<Transfer>) -> Result<Decided> {
         let keys: Vec<DepositKey> = transfers.iter().map(|transfer| transfer.key.clone()).collect();
         let archived = self.store.settled_among(&self.rules.chain, &keys).await?;
-        let decided_at = time_of(height);
+        let decided_at = time_of(block.height);
         let blocks = vec![SeenBlock::Linked(block)];
         let seen = Observation { blocks, transfers, archived, decided_at, ..Observation::default() };
         let set = fold(&self.state, &self.due, &seen, &self.rules).map_err(|breach| anyhow::anyhow!("{breach}"))?;
@@ -138,22 +202,60 @@ impl Ledger {
         Ok(decided)
     }
 
+    /// Watches so many in all.
+    async fn watch(&mut self, count: u32) -> Result<()> {
+        let mut from = ADDRESSES;
+        while from < count {
+            let to = count.min(from + AT_ONCE);
+            let mut set = ChangeSet::new(self.rules.chain.clone(), self.state.version);
+            set.changes.extend((from..to).map(|n| watched(n, Address::new(script(n), format!("bc1-{n:08}")))));
+            self.commit(set).await?;
+            from = to;
+        }
+        Ok(())
+    }
+
+    /// Sees so many deposits that the chain locks for longer than anything here lasts.
+    async fn pend(&mut self, count: u32) -> Result<()> {
+        for from in (0..count).step_by(usize::try_from(AT_ONCE)?) {
+            let block = self.next_block()?;
+            let transfers = (0..AT_ONCE.min(count - from)).map(|position| {
+                let transfer = self.transfer(&block, position)?;
+                Ok(Transfer { maturity: NonZeroU32::new(u32::MAX), ..transfer })
+            });
+            let transfers = transfers.collect::<Result<Vec<_>>>()?;
+            self.decide_on(block, transfers).await?;
+        }
+        Ok(())
+    }
+
+    /// Confirms and settles so many deposits that a consumer is never told of.
+    async fn fall_behind(&mut self, count: u32) -> Result<()> {
+        if count == 0 {
+            return Ok(());
+        }
+        let name = ConsumerName::new("dead")?;
+        self.store.register(&ConsumerSpec { name, filter: ConsumerFilter::default(), start: None }).await?;
+        for from in (0..count).step_by(usize::try_from(AT_ONCE)?) {
+            let block = self.next_block()?;
+            let transfers = (0..AT_ONCE.min(count - from)).map(|position| self.transfer(&block, position));
+            let transfers = transfers.collect::<Result<Vec<_>>>()?;
+            self.decide_on(block, transfers).await?;
+        }
+        for _ in 0..REORG_DEPTH.get() {
+            let block = self.next_block()?;
+            self.decide_on(block, Vec::new()).await?;
+        }
+        Ok(())
+    }
+
     /// The chain, its watched addresses and its trail.
     async fn begin(&mut self) -> Result<()> {
         let asset = Asset { id: self.coin.clone(), symbol: "BTC".to_owned(), decimals: 8 };
         let listed = ListedAsset { asset, requirement: Requirement::confirmations(CONFIRMATIONS), delisted: false };
         let mut set = ChangeSet::new(self.rules.chain.clone(), self.state.version);
         set.changes = vec![Change::Named(self.rules.chain_name.clone()), Change::AssetPut(listed)];
-        set.changes.extend((0..).zip(&self.addresses).map(|(n, address): (u32, _)| {
-            Change::WatchPut(WatchEntry {
-                address: address.clone(),
-                reference: Some(format!("customer-{n}").into()),
-                from: START,
-                origin: WatchOrigin::Config,
-                state: WatchState::Watching,
-                history: None,
-            })
-        }));
+        set.changes.extend((0..).zip(&self.addresses).map(|(n, address)| watched(n, address.clone())));
         let floor = START.minus(REORG_DEPTH.get());
         for height in floor.0..=START.0 {
             let hash = BlockHash::new(self.hex())?;
@@ -219,6 +321,17 @@ impl Ledger {
     fn hex(&mut self) -> String {
         format!("{:032x}{:032x}", self.random.u128(..), self.random.u128(..))
     }
+}
+
+fn watched(n: u32, address: Address) -> Change {
+    Change::WatchPut(WatchEntry {
+        address,
+        reference: Some(format!("customer-{n}").into()),
+        from: START,
+        origin: WatchOrigin::Config,
+        state: WatchState::Watching,
+        history: None,
+    })
 }
 
 fn script(n: u32) -> Vec<u8> {

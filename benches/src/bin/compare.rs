@@ -14,11 +14,12 @@ mod process;
 mod scratch;
 
 use anyhow::{Result, anyhow, bail, ensure};
-use benches::block::Sample;
 use benches::compare::database::Database;
 use benches::compare::evm_chain::{EvmChain, WATCHED};
 use benches::compare::figure::{Figure, median};
+use benches::compare::growth::growth;
 use benches::compare::head::head;
+use benches::compare::matching::{decoding, matching};
 use benches::compare::report::{Goal, print, print_goals, print_head};
 use benches::compare::restart::{Crowd, restart};
 use benches::compare::rows::rows;
@@ -26,12 +27,10 @@ use benches::compare::subject::{Keys, catch_up};
 use benches::compare::syncs::syncs;
 use benches::compare::utxo_chain::UtxoChain;
 use benches::compare::webhooks::webhooks;
+use benches::ledger::loads_for_another;
 use benches::process::build_confirmd;
-use benches::ratio;
-use benches::usage::Usage;
 use clap::Parser;
 use postgres::Postgres;
-use std::hint::black_box;
 use std::path::{Path, PathBuf};
 
 const ROUNDS: usize = 3;
@@ -65,12 +64,18 @@ struct Args {
     /// Only these goals; the others count as not measured.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
+    /// Where the plots of the growth curves are written.
+    #[arg(long, default_value = "target/plots")]
+    plots: PathBuf,
     /// The binary to measure; otherwise it is built, in the release profile.
     #[arg(long)]
     confirmd: Option<PathBuf>,
 }
 
 fn main() -> Result<()> {
+    if loads_for_another()? {
+        return Ok(());
+    }
     let mut args = Args::parse();
     let tenths = if args.quick { 1 } else { 10 };
     let confirmd = args.confirmd.take().map_or_else(build_confirmd, Ok)?.canonicalize()?;
@@ -85,14 +90,14 @@ fn main() -> Result<()> {
     let server = run.wants(&["B5", "B10"]).then(|| runtime.block_on(start_postgres()));
     run.measure(&["B5"], || runtime.block_on(async { Ok(vec![head(&confirmd, &database_of(&server)?).await?]) }));
     run.measure(&["B6"], || Ok(vec![utxo(&confirmd, tenths)?]));
-    run.measure(&["B7"], || Ok(vec![real_block()?]));
-    run.goals.push(Goal::not_measured("B8", "see address-index for a part of it"));
+    run.measure(&["B7"], || Ok(vec![decoding()?]));
+    run.measure(&["B8"], || Ok(vec![matching(args.quick)?]));
     run.measure(&["B9"], || Ok(vec![webhooks(&confirmd, crowd_of(&crowd)?)?]));
     run.measure(&["B10"], || {
         runtime.block_on(async { Ok(vec![rows(&confirmd, &database_of(&server)?, crowd_of(&crowd)?).await?]) })
     });
     run.measure(&["B11"], || Ok(vec![syncs(&confirmd)?]));
-    run.goals.push(Goal::not_measured("B12", "growth is not measured yet; ratios has ticks against settled keys"));
+    run.measure(&["B12"], || runtime.block_on(async { Ok(vec![growth(args.quick, &args.plots).await?]) }));
     print_goals(&run.goals);
     println!("load average {}", std::fs::read_to_string("/proc/loadavg")?.trim());
     Ok(())
@@ -228,24 +233,4 @@ fn utxo(confirmd: &Path, tenths: u64) -> Result<Goal> {
         bdk_ms,
         40,
     ))
-}
-
-/// Decoding, the merkle root and matching against decoding by the `bitcoin` crate with its txids.
-fn real_block() -> Result<Goal> {
-    let sample = Sample::find()?;
-    let watch = sample.watch(1_000)?;
-    let (mut theirs, mut ours) = (Vec::new(), Vec::new());
-    for _ in 0..31 {
-        let usage = Usage::now()?;
-        let block: bitcoin::Block = bitcoin::consensus::deserialize(black_box(&sample.bytes))?;
-        black_box(block.txdata.iter().map(bitcoin::Transaction::compute_txid).collect::<Vec<_>>());
-        drop(block);
-        theirs.push(usage.used()?.cpu_ns);
-        let usage = Usage::now()?;
-        black_box(sample.decode_and_match(&watch)?);
-        ours.push(usage.used()?.cpu_ns);
-    }
-    Ok(Goal::new("B7")
-        .ratio("decode, merkle root and match against decode and txids", ratio::median(ours), ratio::median(theirs), 110)
-        .lacks("the part without the merkle check is not measured alone"))
 }
