@@ -2,6 +2,7 @@
 //! program with an effect in the operator's own ledger.
 
 pub(crate) mod bench;
+mod comparison;
 mod conform;
 mod drill;
 mod faults;
@@ -29,5 +30,10 @@ pub(crate) fn trials() -> Vec<Trial> {
     let needs = &[Needs::Anvil, Needs::Postgres];
     trials.push(node_trial("postgres_sink::the_roles_queries_and_retention_of_the_page_work", needs, page::holds));
     trials.push(node_trial("postgres_sink::g7_a_database_put_back_to_an_earlier_moment_is_told_again", needs, drill::told_again));
+    trials.push(node_trial(
+        "postgres_sink::a_database_older_than_history_is_told_everything_by_a_new_state",
+        needs,
+        drill::told_anew,
+    ));
     trials
 }

@@ -6,6 +6,7 @@ mod coins;
 mod desk;
 mod drill;
 mod fleet;
+mod import;
 mod kills;
 mod page;
 mod shop;
@@ -32,6 +33,11 @@ pub(crate) fn trials() -> Vec<Trial> {
         upgrade::trial(),
         node_trial("postgres_store::k5_three_instances_with_an_effect_in_the_operators_database_credit_once", needs, both::storm),
         node_trial("postgres_store::the_roles_and_queries_of_the_page_work", needs, page::holds),
+        node_trial(
+            "postgres_store::g5_an_import_killed_at_any_statement_leaves_no_state_or_the_whole_one",
+            needs,
+            import::killed,
+        ),
         node_trial("postgres_store::g7_a_shared_state_restored_from_a_dump_goes_on_in_a_new_epoch", needs, drill::restored),
         node_trial(
             "postgres_store::g11_three_instances_on_litecoind_decide_each_event_once_whoever_is_killed_or_stopped",

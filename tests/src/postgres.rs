@@ -130,12 +130,22 @@ impl Postgres {
 
     /// Runs one of the server's client programs (`pg_dump`, `pg_restore`) as its superuser; what it writes to stdout.
     pub fn tool(&self, program: &str, args: &[&str]) -> Result<Vec<u8>> {
-        let (user, password) = Self::SUPERUSER;
         let mut command = crate::process::guarded(&bin()?.join(program));
-        command.args(["-h", "127.0.0.1", "-p", &self.port().to_string(), "-U", user, "-w"]).args(args);
-        let output =
-            command.env("PGPASSWORD", password).stdin(Stdio::null()).output().with_context(|| format!("run {program}"))?;
-        ensure!(output.status.success(), "{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        self.output(command.args(args)).with_context(|| format!("{program} {args:?}"))
+    }
+
+    /// Runs a shell script in a folder, with the server's client programs at hand, as its superuser; what it writes to stdout.
+    pub fn shell(&self, folder: &Path, script: &str) -> Result<Vec<u8>> {
+        let path = [bin()?.into_os_string(), std::env::var_os("PATH").unwrap_or_default()].join(std::ffi::OsStr::new(":"));
+        let mut command = crate::process::guarded(Path::new("/bin/sh"));
+        self.output(command.args(["-e", "-c", script]).env("PATH", path).current_dir(folder)).with_context(|| script.to_owned())
+    }
+
+    fn output(&self, command: &mut Command) -> Result<Vec<u8>> {
+        let (user, password) = Self::SUPERUSER;
+        command.env("PGHOST", "127.0.0.1").env("PGPORT", self.port().to_string()).env("PGUSER", user).env("PGPASSWORD", password);
+        let output = command.stdin(Stdio::null()).output().context("run it")?;
+        ensure!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
         Ok(output.stdout)
     }
 

@@ -4,6 +4,8 @@
 //! beside the target folder or where `--folder` says, since a commit costs what its disk costs. Needs `tests/postgres/install`.
 #![allow(dead_code, unused_imports, unreachable_pub)]
 
+#[path = "../../../tests/e2e/postgres_sink/comparison.rs"]
+mod comparison;
 #[path = "../../../tests/src/port.rs"]
 mod port;
 #[path = "../../../tests/src/postgres.rs"]
@@ -13,9 +15,10 @@ mod process;
 #[path = "../../../tests/src/scratch.rs"]
 mod scratch;
 
-use anyhow::{Context, Result, anyhow, ensure};
-use benches::ratio::{Ratio, median};
+use anyhow::{Context, Result, ensure};
+use benches::ratio::Ratio;
 use clap::Parser;
+use comparison::{GOAL, compare};
 use confirmd_core::{
     Address, Amount, Asset, AssetId, BlockHash, BlockRef, ChainId, ChainName, ConsumerName, Delivery, DepositKey, Epoch, Event,
     EventId, Feed, Height, Payment, Position, Sequence, Sink, StoreId, Timestamp, Transfer, TxId,
@@ -24,11 +27,8 @@ use confirmd_sink_postgres::{PostgresConfig, PostgresSink};
 use postgres::Postgres;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
 
 const EPOCH: Epoch = Epoch(1_790_000_000);
-/// So many times as fast, at least.
-const GOAL: Ratio = Ratio(2_000);
 const LEDGER: &str = "
 create schema ledger;
 create table ledger.posting (event_id text not null, account text, asset text not null, amount numeric(78,0) not null);
@@ -67,40 +67,20 @@ async fn main() -> Result<ExitCode> {
 async fn reached(cluster: &Postgres, args: &Args, what: &str, effect: &str) -> Result<bool> {
     let schema = if effect.is_empty() { "bare" } else { "effect" };
     let sink = sink(cluster, schema, effect)?;
-    let batch_max = u64::try_from(sink.profile().batch_max.get())?;
-    let mut number = 0;
-    let mut next = |count: u64| {
-        number += count;
-        (number - count..number).map(delivery).collect::<Result<Vec<_>>>()
-    };
-    let taken = |outcome: Result<(), confirmd_core::DeliverError>| outcome.map_err(|error| anyhow!("{error}"));
-    taken(sink.deliver(&next(batch_max)?).await)?;
-    let (mut singles, mut batched) = (Vec::new(), Vec::new());
-    for _ in 0..args.rounds {
-        let events = next(args.singles)?;
-        let began = Instant::now();
-        for event in &events {
-            taken(sink.deliver(std::slice::from_ref(event)).await)?;
-        }
-        singles.push(u64::try_from(began.elapsed().as_nanos())? / args.singles.max(1));
-        let events = next(batch_max)?;
-        let began = Instant::now();
-        taken(sink.deliver(&events).await)?;
-        batched.push(u64::try_from(began.elapsed().as_nanos())? / batch_max);
-    }
+    let measured = compare(&sink, args.rounds, args.singles, 0, delivery).await?;
     let admin = cluster.admin("postgres").await?;
     let there: i64 = admin.query_one(&format!("select count(*) from {schema}.event"), &[]).await?.get(0);
-    ensure!(u64::try_from(there)? == number, "{there} events are there of {number}");
-    let (single, batched) = (median(singles), median(batched));
-    // Rounded down: against the goal.
-    let ratio = Ratio(single.saturating_mul(100) / batched.max(1));
-    let missed = if ratio >= GOAL { "" } else { "  MISSED" };
+    ensure!(u64::try_from(there)? == measured.sent, "{there} events are there of {}", measured.sent);
+    let ratio = Ratio(measured.hundredths());
+    let reached = measured.hundredths() >= GOAL * 100;
     println!(
-        "{what}: one event a transaction {} us, in {batch_max} a transaction {} us an event: {ratio} (goal {GOAL}){missed}",
-        single / 1_000,
-        batched / 1_000
+        "{what}: one event a transaction {} us, in {} a transaction {} us an event: {ratio} (goal {GOAL}x){}",
+        measured.single / 1_000,
+        measured.batch,
+        measured.batched / 1_000,
+        if reached { "" } else { "  MISSED" }
     );
-    Ok(ratio >= GOAL)
+    Ok(reached)
 }
 
 fn sink(cluster: &Postgres, schema: &str, effect: &str) -> Result<PostgresSink> {

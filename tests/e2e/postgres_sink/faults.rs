@@ -79,6 +79,11 @@ async fn ensure_once(admin: &Client, rounds: u64) -> Result<()> {
     let balance = admin.query_one("select sum(amount)::text from ledger.posting", &[]).await?.get::<_, String>(0);
     let standing = admin.query_one("select sum(amount)::text from confirmd.deposit where state = 'confirmed'", &[]).await?;
     ensure!(balance == standing.get::<_, String>(0), "the ledger has {balance}");
+    // The consumer is where its newest event is, in the same transaction.
+    let newest = (0..rounds).flat_map(batch).max_by_key(|delivery| delivery.position).context("no batch")?;
+    let at = admin.query_one("select position, event_id from confirmd.consumer", &[]).await?;
+    let at = (u64::try_from(at.get::<_, i64>(0))?, at.get::<_, String>(1));
+    ensure!(at == (newest.position.0, newest.event.to_string()), "the consumer is at {at:?}");
     Ok(())
 }
 
@@ -105,6 +110,8 @@ async fn every_message(cut: Cut, down: bool) -> Result<()> {
             let error = sink.deliver(&batch(round)).await.err().context("the server was lost, and all was accepted")?;
             // What is said to be accepted is there, and nothing else.
             let (events, _) = recorded(&admin).await?;
+            let there = "select exists (select from confirmd.consumer c join confirmd.event e on e.id = c.event_id)";
+            ensure!(admin.query_one(there, &[]).await?.get::<_, bool>(0), "the consumer is beyond what was applied");
             ensure!(matches!(error.error.kind, SinkErrorKind::Transient { .. }), "{}", error.error);
             ensure!(error.accepted == 0, "{} accepted of {events}", error.accepted);
             proxy.repair();

@@ -1,20 +1,25 @@
 //! `docs/postgres.md` is true: its roles suffice, its queries answer.
 
-use super::bench::{PASSWORD, PASSWORD_ENV};
+use super::bench::PASSWORD;
 use crate::evm_world::{ALICE, BOB, NAME, balance, bare_chain, pay};
 use anyhow::{Context, Result, ensure};
 use e2e::{Anvil, Config, Postgres, Service, SinkSection, workspace_root};
 use tokio_postgres::Client;
 
-/// The statements of a block of the page, each with the comment above it: the n-th block of SQL below a heading, from 0.
-pub(crate) fn block(heading: &str, number: usize) -> Result<Vec<String>> {
+/// A fenced block of the page, word for word: the n-th one in this language below a heading, from 0.
+pub(crate) fn fenced(heading: &str, language: &str, number: usize) -> Result<String> {
     let page = std::fs::read_to_string(workspace_root().join("docs/postgres.md")).context("read the page")?;
+    let page = format!("\n{page}");
     let (_, below) = page.split_once(&format!("\n{heading}\n")).with_context(|| format!("the page has no {heading}"))?;
     let below = below.split("\n## ").next().unwrap_or_default();
-    let block = below.split("```sql\n").skip(1).nth(number).and_then(|rest| rest.split("```").next());
-    let block = block.with_context(|| format!("{heading} has no block {number}"))?;
+    let block = below.split(&format!("```{language}\n")).skip(1).nth(number).and_then(|rest| rest.split("```").next());
+    block.map(str::to_owned).with_context(|| format!("{heading} has no block {number} of {language}"))
+}
+
+/// The statements of a block of SQL, each with the comment above it.
+pub(crate) fn block(heading: &str, number: usize) -> Result<Vec<String>> {
     let mut statements = vec![String::new()];
-    for line in block.lines() {
+    for line in fenced(heading, "sql", number)?.lines() {
         let code = line.split("--").next().unwrap_or_default().trim_end();
         let last = statements.last_mut().context("a statement")?;
         last.push_str(line);
@@ -24,6 +29,34 @@ pub(crate) fn block(heading: &str, number: usize) -> Result<Vec<String>> {
         }
     }
     Ok(statements.into_iter().filter(|statement| statement.contains(';')).collect())
+}
+
+/// The lines of a block of a configuration that this machine can't have otherwise: the server is ours, on loopback and without TLS.
+pub(crate) fn configured(heading: &str, cluster: &Postgres, without: &[&str]) -> Result<Vec<String>> {
+    let mut lines = Vec::new();
+    for line in fenced(heading, "toml", 0)?.lines().filter(|line| !line.starts_with('[')) {
+        let key = line.split('=').next().unwrap_or_default().trim();
+        if without.contains(&key) {
+            continue;
+        }
+        // postgres://USER@HOST/DATABASE?OPTIONS
+        let url = line.split_once("\"postgres://").and_then(|(_, rest)| rest.split_once('@'));
+        let url = url.and_then(|(user, rest)| Some((user, rest.split_once('/')?.1.split(['?', '"']).next()?)));
+        lines.push(match url {
+            Some((user, database)) => format!("url = \"{}\"", cluster.url(user, database)),
+            None => line.to_owned(),
+        });
+    }
+    ensure!(lines.iter().any(|line| line.contains("127.0.0.1")), "{heading} names no server: {lines:?}");
+    Ok(lines)
+}
+
+/// The block's statements, one after the other; the password takes the place of the dots.
+pub(crate) async fn run(admin: &Client, statements: &[String], password: &str) -> Result<()> {
+    for statement in statements {
+        admin.batch_execute(&statement.replace('…', password)).await.with_context(|| statement.clone())?;
+    }
+    Ok(())
 }
 
 /// The statement whose comment says this.
@@ -47,16 +80,13 @@ language sql security definer set search_path = ledger as $$
     insert into account as a values ($2, $4) on conflict (name) do update set balance = a.balance + excluded.balance $$;
 create function ledger.debit(event text, account text, asset text, amount numeric) returns void
 language sql security definer set search_path = ledger as $$ update account set balance = balance - $4 where name = $2 $$;
-revoke all on all functions in schema ledger from public;
-create role reporting login password 'correct-horse-battery';";
+revoke all on all functions in schema ledger from public;";
 
-fn section(cluster: &Postgres) -> SinkSection {
-    SinkSection::of_kind("ledger", "postgres")
-        .retry(&["50ms"; 90])
-        .line(&format!("url = \"{}\"", cluster.url("confirmd", "shop")))
-        .line(&format!("password = {{ env = \"{PASSWORD_ENV}\" }}"))
-        .line("on_confirmed = \"select ledger.credit($1, $9, $11, $14)\"")
-        .line("on_reverted = \"select ledger.debit($1, $9, $11, $14)\"")
+/// The section of the page.
+fn section(name: &str, cluster: &Postgres) -> Result<SinkSection> {
+    let lines = configured("# PostgreSQL", cluster, &["kind", "ca_file"])?;
+    let section = SinkSection::of_kind(name, "postgres").retry(&["50ms"; 90]);
+    Ok(lines.iter().fold(section, |section, line| section.line(line)))
 }
 
 pub(super) async fn holds() -> Result<()> {
@@ -66,21 +96,17 @@ pub(super) async fn holds() -> Result<()> {
     cluster.admin("postgres").await?.batch_execute("create database shop").await?;
     let admin = cluster.admin("shop").await?;
     admin.batch_execute(LEDGER).await.context("make the operator's ledger")?;
-    let roles = block("## Roles", 0)?;
-    let after = roles.iter().position(|statement| statement.contains("After the first start")).context("what comes after")?;
-    for statement in roles.iter().take(after) {
-        admin.batch_execute(&statement.replace('…', PASSWORD)).await.with_context(|| statement.clone())?;
-    }
-    let config = Config::new().chain(bare_chain(&anvil, "default = 2", 12)).sink(section(&cluster));
-    let mut service = Service::new(&config)?;
-    service.instance().env(PASSWORD_ENV, PASSWORD);
+    // As strict as an operator may be.
+    admin.batch_execute("revoke all on database shop from public").await?;
+    run(&admin, &block("## Roles", 0)?, PASSWORD).await?;
+    let config = |name: &str| -> Result<Config> {
+        Ok(Config::new().chain(bare_chain(&anvil, "default = 2", 12)).sink(section(name, &cluster)?))
+    };
+    let mut service = Service::new(&config("ledger")?)?;
+    service.instance().env("LEDGER_DB_PASSWORD", PASSWORD);
     service.run().await?;
     service.until_tip(NAME, &anvil.tip().await?).await?;
-    for statement in roles.iter().skip(after) {
-        admin.batch_execute(statement).await.with_context(|| statement.clone())?;
-    }
-    service.terminate().await?;
-    service.run().await.context("without the right to create")?;
+    service.kill_and_run().await?;
     pay(&anvil, 1, ALICE, 250).await?;
     anvil.mine(3).await?;
     let gone = pay(&anvil, 2, BOB, 7).await?;
@@ -110,6 +136,10 @@ pub(super) async fn holds() -> Result<()> {
     ensure!(reporting.query(&life, &[]).await?.len() == 2);
     ensure!(reporting.query(about(&queries, "How far each consumer")?, &[]).await?.len() == 1);
     ensure!(reporting.batch_execute("delete from confirmd.event").await.is_err(), "who reads may write");
+    // What a later version adds is covered as well.
+    admin.batch_execute("set role confirmd; create table confirmd.later (what text); reset role").await?;
+    reporting.simple_query("select * from confirmd.later").await.context("who reads can't read what came later")?;
+    admin.batch_execute("drop table confirmd.later").await?;
     let row = admin.query_one("select sum(balance)::text from ledger.account", &[]).await?;
     ensure!(row.get::<_, String>(0) == "250", "{row:?}");
     // Retention as on the page: nothing is old enough to go.
@@ -117,8 +147,25 @@ pub(super) async fn holds() -> Result<()> {
     let retention = block("## Retention", 0)?;
     admin.batch_execute(&retention.concat()).await.context("retention")?;
     ensure!(admin.query_one("select count(*) from confirmd.event", &[]).await?.get::<_, i64>(0) == before);
-    // Everything is: each deposit's last event stays.
-    admin.batch_execute(&retention.concat().replace("interval '2 years'", "interval '-1 second'")).await?;
-    ensure!(admin.query_one("select count(*) from confirmd.event", &[]).await?.get::<_, i64>(0) == 2);
+    // Everything is: each deposit's last event stays, and the others are moved, or go.
+    let archive = block("## Retention", 1)?.concat().replace("2026-01-01", "2000-01-01").replace("2027-01-01", "2200-01-01");
+    for way in [archive, retention.concat()] {
+        admin.batch_execute(&way.replace("interval '2 years'", "interval '-1 second'")).await.context("retention")?;
+        ensure!(admin.query_one("select count(*) from confirmd.event", &[]).await?.get::<_, i64>(0) == 2);
+        ensure!(admin.query_one("select count(*) from confirmd_archive.event", &[]).await?.get::<_, i64>(0) == before - 2);
+    }
+
+    // Under another name.
+    service.terminate().await?;
+    service.command(&["consumer", "rename", "ledger", "books"]).await?;
+    let rename = block("## Who feeds it", 0)?.concat().replace("OLD", "ledger").replace("NEW", "books");
+    admin.batch_execute(&rename).await.context("rename")?;
+    service.configure(&config("books")?)?;
+    service.run().await?;
+    pay(&anvil, 1, ALICE, 3).await?;
+    anvil.mine(2).await?;
+    service.until_told(NAME, &anvil.tip().await?).await?;
+    let row = admin.query_one("select sum(balance)::text from ledger.account", &[]).await?;
+    ensure!(row.get::<_, String>(0) == "253", "{row:?}");
     Ok(())
 }

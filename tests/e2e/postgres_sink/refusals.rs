@@ -20,6 +20,11 @@ pub(crate) fn trials() -> Vec<Trial> {
             needs,
             order,
         ),
+        node_trial(
+            "postgres_sink::k5_an_event_that_is_being_written_by_another_session_is_no_event_by_the_primary_key",
+            needs,
+            at_once,
+        ),
         node_trial("postgres_sink::books_of_another_store_or_a_later_epoch_are_refused_until_adopted", needs, books),
         node_trial("postgres_sink::a_disk_full_on_the_server_is_transient_and_nothing_is_lost", needs, disk_full),
         node_trial("postgres_sink::sslmode_require_is_never_plain_and_trusts_only_what_it_is_told_to", needs, tls),
@@ -207,6 +212,48 @@ async fn order() -> Result<()> {
     // An event of the earlier epoch comes late.
     later.deliver(&[delivery(2, 2, EPOCH)]).await?;
     ensure!(postings(&admin).await?.len() == 6 && recorded(&admin).await?.0 == 7);
+    // So do two of the same epoch that were never seen: they are put on record, and that is all.
+    later.deliver(&[delivery(5, 3, EPOCH + 1)]).await?;
+    later.deliver(&[delivery(5, 1, EPOCH + 1), delivery(5, 2, EPOCH + 1)]).await?;
+    ensure!(postings(&admin).await?.len() == 7 && recorded(&admin).await?.0 == 10);
+    let stands = "select count(*) from confirmd.deposit where sequence = 3 and state = 'confirmed' and event_id = $1";
+    let stands = admin.query_one(stands, &[&delivery(5, 3, EPOCH + 1).event.as_str()]).await?;
+    ensure!(stands.get::<_, i64>(0) == 1, "a lower sequence changed what stands");
+    Ok(())
+}
+
+/// Another session writes the event while we apply it: what came first would see nothing of it. The primary key does.
+async fn at_once() -> Result<()> {
+    let cluster = cluster(&[]).await?;
+    let admin = cluster.admin(DATABASE).await?;
+    let target = sink(&bench::keys(cluster.port(), "60s"), Some(feed(1, EPOCH)))?;
+    let twin = delivery(1, 1, EPOCH);
+    target.deliver(&[twin.clone(), delivery(2, 1, EPOCH)]).await?;
+    // Its traces are taken away, and come back in a transaction that has not ended.
+    admin.batch_execute("create table ledger.aside as select * from confirmd.event where tx_id like '%01'").await?;
+    admin.batch_execute("create table ledger.aside_deposit as select * from confirmd.deposit where tx_id like '%01'").await?;
+    admin
+        .batch_execute("delete from confirmd.event where tx_id like '%01'; delete from confirmd.deposit where tx_id like '%01'")
+        .await?;
+    let other = cluster.admin(DATABASE).await?;
+    other
+        .batch_execute(
+            "begin; insert into confirmd.event select * from ledger.aside; insert into confirmd.deposit select * from ledger.aside_deposit",
+        )
+        .await?;
+    let batch = [delivery(3, 1, EPOCH), twin, delivery(4, 1, EPOCH)];
+    let waiting = "select 1 from pg_stat_activity where usename = $1 and wait_event_type = 'Lock'";
+    let ends = async {
+        while admin.query(waiting, &[&ROLE]).await?.is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        }
+        anyhow::Ok(other.batch_execute("commit").await?)
+    };
+    let (sent, ended) = tokio::join!(target.deliver(&batch), ends);
+    ended?;
+    sent?;
+    let wanted: Vec<_> = (1..5).map(|number| delivery(number, 1, EPOCH).event.to_string()).collect();
+    ensure!(postings(&admin).await? == wanted && recorded(&admin).await?.0 == 4, "{:?}", postings(&admin).await?);
     Ok(())
 }
 
@@ -236,6 +283,11 @@ async fn books() -> Result<()> {
     ensure_fatal(&ours.deliver(&[delivery(4, 1, EPOCH)]).await.err().context("both feed")?.error, "run --restored")?;
     ensure!(postings(&admin).await?.len() == 3);
 
+    // What a state of an earlier epoch decides would be passed over: it can't have the books.
+    for early in [feed(2, EPOCH + 4), feed(1, EPOCH)] {
+        ensure_fatal(&other.adopt(&early).await.err().context("adopted by an earlier epoch")?, "run --restored")?;
+    }
+    restored.check().await?;
     let before = other.adopt(&feed(2, EPOCH + 9)).await?;
     ensure!(before == Some(feed(1, EPOCH + 5)), "{before:?}");
     other.deliver(&[delivery(4, 1, EPOCH + 9)]).await?;

@@ -14,6 +14,12 @@ pub(crate) fn trials() -> Vec<Trial> {
         node_trial("postgres_sink::k5_killed_confirmd_and_killed_postgres_credit_the_ledger_once", needs, killed),
         node_trial("postgres_sink::g7_a_state_restored_from_a_backup_takes_over_what_the_database_knows", needs, restored),
         node_trial("postgres_sink::a_second_state_is_refused_until_it_adopts_the_books", needs, adopted),
+        node_trial(
+            "postgres_sink::books_of_a_later_epoch_are_adopted_by_an_earlier_state_only_in_a_new_epoch",
+            needs,
+            adopted_back,
+        ),
+        node_trial("postgres_sink::k3_g8_a_deposit_whose_effect_is_refused_waits_alone_and_is_credited_once", needs, refused),
     ]
 }
 
@@ -24,7 +30,11 @@ pub(crate) struct Shop {
 }
 
 pub(crate) fn section(cluster: &Postgres) -> SinkSection {
-    let section = SinkSection::of_kind("ledger", "postgres").retry(&["50ms"; 90]);
+    section_with(cluster, &["50ms"; 90])
+}
+
+fn section_with(cluster: &Postgres, waits: &[&str]) -> SinkSection {
+    let section = SinkSection::of_kind("ledger", "postgres").retry(waits);
     bench::keys(cluster.port(), "5s").lines().fold(section, |section, line| section.line(line))
 }
 
@@ -170,6 +180,7 @@ async fn adopted() -> Result<()> {
     shop.told().await?;
     shop.service.terminate().await?;
     std::fs::remove_dir_all(shop.service.instance().dir().join("state"))?;
+    later_than_the_books(&shop.admin().await?).await?;
     let (code, _, said) = shop.service.attempt(&["run", "--init"]).await?;
     ensure!(code == Some(1) && said.contains("confirmd consumer adopt ledger") && said.contains("two separate states"), "{said}");
     let (code, checked, _) = shop.service.attempt(&["check"]).await?;
@@ -185,4 +196,88 @@ async fn adopted() -> Result<()> {
     shop.told().await.context("after the adoption")?;
     shop.ensure_right().await?;
     Ok(())
+}
+
+/// A state begun from here on has a later epoch than the books have: epochs are the seconds of their beginning.
+pub(super) async fn later_than_the_books(admin: &Client) -> Result<()> {
+    let epoch: i64 = admin.query_one("select max(epoch) from confirmd.consumer", &[]).await?.get(0);
+    let seconds = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map(|since| since.as_secs());
+    while seconds()? <= u64::try_from(epoch)? {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    Ok(())
+}
+
+/// The books are given to a state that is begun anew; it runs.
+pub(super) async fn begin_anew(shop: &mut Shop) -> Result<()> {
+    later_than_the_books(&shop.admin().await?).await?;
+    ensure!(shop.service.attempt(&["run", "--init"]).await?.0 == Some(1), "a second state was taken");
+    shop.service.command(&["consumer", "adopt", "ledger", "--yes"]).await?;
+    shop.service.run().await?;
+    shop.told().await
+}
+
+async fn adopted_back() -> Result<()> {
+    let mut shop = shop().await?;
+    let kept = shop.pay(ALICE, 100).await?;
+    shop.told().await?;
+    shop.service.terminate().await?;
+    // Another state takes the books over, and decides in an epoch of its own.
+    let state = shop.service.instance_dir().join("state");
+    let first = shop.service.instance_dir().join("first");
+    std::fs::rename(&state, &first)?;
+    begin_anew(&mut shop).await?;
+    shop.service.terminate().await?;
+
+    // The first state comes back, and would be passed over in its own epoch.
+    std::fs::remove_dir_all(&state)?;
+    std::fs::rename(&first, &state)?;
+    let (code, _, said) = shop.service.attempt(&["consumer", "adopt", "ledger", "--yes"]).await?;
+    ensure!(code == Some(1) && said.contains("run --restored"), "{said}");
+    later_than_the_books(&shop.admin().await?).await?;
+    let (code, _, said) = shop.service.attempt(&["run", "--restored"]).await?;
+    ensure!(code == Some(1) && said.contains("consumer adopt ledger"), "the books are another state's: {said}");
+    shop.service.command(&["consumer", "adopt", "ledger", "--yes"]).await?;
+    shop.service.run().await?;
+    shop.told().await?;
+    shop.ensure_right().await?;
+    // What it takes back is taken back.
+    let height = shop.anvil.position(&kept).await?.context("the payment is not on the chain")?.block.height;
+    shop.anvil.reorg(shop.anvil.tip().await?.height - height + 1, &[]).await?;
+    shop.anvil.mine(3).await?;
+    shop.told().await?;
+    shop.ensure_right().await
+}
+
+async fn refused() -> Result<()> {
+    let mut shop = shop().await?;
+    shop.service.terminate().await?;
+    let section = section_with(&shop.cluster, &["50ms", "50ms"]);
+    shop.service.configure(&Config::new().chain(bare_chain(&shop.anvil, "default = 2", 12)).sink(section))?;
+    shop.service.run().await?;
+    let admin = shop.admin().await?;
+    admin
+        .batch_execute(
+            "create function ledger.no_bob() returns trigger language plpgsql as $$ begin
+                if new.account = 'bob' then raise exception 'bob has no account yet'; end if; return new; end $$;
+             create trigger no_bob before insert on ledger.posting for each row execute function ledger.no_bob()",
+        )
+        .await?;
+    // One batch, the refused one first.
+    for (number, to, wei) in [(1, BOB, 7), (2, ALICE, 11), (3, ALICE, 13)] {
+        pay(&shop.anvil, number, to, wei).await?;
+    }
+    shop.anvil.mine(2).await?;
+    shop.service
+        .until_consumer("ledger", "bob's is a dead letter, nothing else waits", |it| it["dead"] == 1 && it["waiting"] == 0)
+        .await?;
+    let posted = "select account, sum(amount)::text from ledger.posting group by account";
+    let rows = admin.query(posted, &[]).await?;
+    ensure!(rows.len() == 1 && rows[0].get::<_, &str>(0) == "alice" && rows[0].get::<_, &str>(1) == "24", "{rows:?}");
+    admin.batch_execute("drop trigger no_bob on ledger.posting").await?;
+    let dead = shop.service.json_lines(&["deliveries", "list", "--state", "dead", "--json"]).await?;
+    ensure!(dead.len() == 1 && dead[0].to_string().contains("bob has no account yet"), "{dead:?}");
+    shop.service.command(&["deliveries", "requeue", "ledger", "--all-dead"]).await?;
+    shop.service.until_consumer("ledger", "nothing is dead or waits", |it| it["dead"] == 0 && it["waiting"] == 0).await?;
+    shop.ensure_right().await
 }

@@ -1,18 +1,20 @@
 //! The drill of `docs/postgres.md` for a shared state: dumped, lost, put back.
 
-use super::shop::Shop;
+use super::page;
 use crate::evm_world::{ALICE, BOB, CHAIN, NAME};
-use anyhow::{Context, Result, ensure};
-use e2e::SOON;
+use crate::postgres_sink::page::fenced;
+use anyhow::{Result, ensure};
+use e2e::{Postgres, SOON};
+
+const DRILL: &str = "## Backup and restore of a shared state, as a drill";
 
 pub(super) async fn restored() -> Result<()> {
-    let mut shop = Shop::usual().await?;
+    let mut shop = page::shop().await?;
     shop.pay(1, ALICE, 100).await?;
     shop.anvil.mine(2).await?;
     shop.told().await?;
     let folder = tempfile::tempdir()?;
-    let file = folder.path().join("dump");
-    std::fs::write(&file, shop.cluster.tool("pg_dump", &["-Fc", "-n", "confirmd_state", "postgres"])?)?;
+    shop.cluster.shell(folder.path(), &fenced(DRILL, "sh", 0)?)?;
 
     // Life goes on: one deposit that is mined again, and one that is confirmed and taken back.
     let kept = shop.pay(1, ALICE, 20).await?;
@@ -28,8 +30,9 @@ pub(super) async fn restored() -> Result<()> {
     for service in &mut shop.services {
         service.terminate().await?;
     }
-    shop.admin().await?.batch_execute("drop schema confirmd_state cascade").await?;
-    shop.cluster.tool("pg_restore", &["-d", "postgres", file.to_str().context("a path")?])?;
+    shop.cluster.shell(folder.path(), &fenced(DRILL, "sh", 1)?)?;
+    let reporting = shop.cluster.connect("reporting", Postgres::SUPERUSER.1, shop.database).await?;
+    ensure!(reporting.query("select * from confirmd_state.deposits", &[]).await?.len() == 1, "another moment came back");
     // One of them, once.
     let first = shop.services[0].instance();
     first.run(&["--restored", "--no-progress"])?;

@@ -3,9 +3,10 @@
 use super::fleet;
 use super::shop::Shop;
 use crate::evm_world::{ALICE, BOB, balance, bare_chain, ledger};
-use crate::postgres_sink::page::{about, block, of_today};
+use crate::postgres_sink::page::{about, block, configured, of_today, run};
 use anyhow::{Context, Result, ensure};
 use e2e::{Anvil, Config, Postgres};
+use tokio_postgres::Client;
 
 /// The operator's side as the page supposes it.
 const LEDGER: &str = "
@@ -15,28 +16,49 @@ create function ledger.apply(event jsonb) returns void
 language sql security definer set search_path = ledger as $$ insert into ledger.told values (event) $$;
 revoke all on all functions in schema ledger from public;";
 
-pub(super) async fn holds() -> Result<()> {
+/// The database of the page, as strict as an operator may be, with its roles but those who read.
+pub(super) async fn prepared(cluster: &Postgres) -> Result<Client> {
+    cluster.admin("postgres").await?.batch_execute("create database confirmd").await?;
+    let admin = cluster.admin("confirmd").await?;
+    admin.batch_execute(LEDGER).await.context("make the operator's ledger")?;
+    admin.batch_execute("revoke all on database confirmd from public").await?;
+    run(&admin, &roles(false)?, Postgres::SUPERUSER.1).await?;
+    Ok(admin)
+}
+
+/// The statements about roles, before or after the first start.
+pub(super) fn roles(after: bool) -> Result<Vec<String>> {
+    let mut first = block("## Roles of a shared state", 0)?;
+    let at = first.iter().position(|statement| statement.contains("After the first start")).context("what comes after")?;
+    let rest = first.split_off(at);
+    Ok(if after { rest } else { first })
+}
+
+/// The page's `[state]`; the password stands where that of all trials stands.
+pub(super) fn state(cluster: &Postgres) -> Result<String> {
+    let lines = configured("# A state that instances share", cluster, &["path", "lease"])?.join("\n");
+    Ok(format!("{}\nlease = \"3s\"\n", lines.replace("CONFIRMD_STATE_PASSWORD", fleet::PASSWORD_ENV)))
+}
+
+/// Three instances by the page's roles and configuration.
+pub(super) async fn shop() -> Result<Shop> {
     let anvil = Anvil::start().await?;
     anvil.mine(2).await?;
     let cluster = Postgres::start_with(&["max_connections=120"]).await?;
-    let admin = cluster.admin("postgres").await?;
-    admin.batch_execute(LEDGER).await.context("make the operator's ledger")?;
-    // As strict as an operator may be.
-    admin.batch_execute("revoke all on database postgres from public; grant connect on database postgres to public").await?;
-    let roles = block("## Roles of a shared state", 0)?;
-    let after = roles.iter().position(|statement| statement.contains("After the first start")).context("what comes after")?;
-    for statement in roles.iter().take(after) {
-        admin.batch_execute(&statement.replace('…', Postgres::SUPERUSER.1)).await.with_context(|| statement.clone())?;
-    }
-    let shop = Shop::of(anvil, cluster, |anvil, cluster, customer, _| {
-        let state = fleet::state(&cluster.url("confirmd_state", "postgres"));
-        let state = format!("{state}on_event = \"select ledger.apply($1::jsonb)\"\n");
-        Config::new().chain(bare_chain(anvil, "default = 2", 12)).sink(ledger(customer)).state(&state)
-    })
-    .await?;
-    for statement in roles.iter().skip(after) {
-        admin.batch_execute(&statement.replace('…', Postgres::SUPERUSER.1)).await.with_context(|| statement.clone())?;
-    }
+    let admin = prepared(&cluster).await?;
+    let section = state(&cluster)?;
+    ensure!(section.contains("on_event") && section.contains("/confirmd\""), "{section}");
+    let shop = Shop::of(anvil, cluster, |anvil, _, customer, _| {
+        Config::new().chain(bare_chain(anvil, "default = 2", 12)).sink(ledger(customer)).state(&section)
+    });
+    let shop = Shop { database: "confirmd", ..shop.await? };
+    run(&admin, &roles(true)?, Postgres::SUPERUSER.1).await?;
+    Ok(shop)
+}
+
+pub(super) async fn holds() -> Result<()> {
+    let shop = shop().await?;
+    let admin = shop.admin().await?;
     shop.pay(1, ALICE, 250).await?;
     shop.anvil.mine(3).await?;
     let gone = shop.pay(2, BOB, 7).await?;
@@ -48,7 +70,7 @@ pub(super) async fn holds() -> Result<()> {
     shop.anvil.mine(1).await?;
     shop.told().await?;
 
-    let reporting = shop.cluster.connect("reporting", Postgres::SUPERUSER.1, "postgres").await?;
+    let reporting = shop.cluster.connect("reporting", Postgres::SUPERUSER.1, "confirmd").await?;
     let queries = block("## Queries on a shared state", 0)?;
     for query in &queries {
         reporting.simple_query(&of_today(&admin, query).await?).await.with_context(|| query.clone())?;

@@ -11,6 +11,8 @@ pub(super) struct Shop {
     pub(super) cluster: Postgres,
     pub(super) customer: Customer,
     pub(super) services: Vec<Service>,
+    /// Of the state.
+    pub(super) database: &'static str,
 }
 
 pub(super) fn config(chain: ChainSection, cluster: &Postgres, customer: &Customer) -> Config {
@@ -44,7 +46,7 @@ impl Shop {
             service.run().await?;
             services.push(service);
         }
-        let shop = Self { anvil, cluster, customer, services };
+        let shop = Self { anvil, cluster, customer, services, database: "postgres" };
         shop.told().await?;
         Ok(shop)
     }
@@ -54,7 +56,7 @@ impl Shop {
     }
 
     pub(super) async fn admin(&self) -> Result<Client> {
-        self.cluster.admin("postgres").await
+        self.cluster.admin(self.database).await
     }
 
     /// Every instance knows the tip, and nothing waits.

@@ -36,7 +36,7 @@ async fn replaced(older: PathBuf) -> Result<()> {
         service.run().await?;
         old.push(service);
     }
-    let mut shop = Shop { anvil, cluster, customer, services: Vec::new() };
+    let mut shop = Shop { anvil, cluster, customer, services: Vec::new(), database: "postgres" };
     for (number, mut old) in old.into_iter().enumerate() {
         shop.pay(1, ALICE, 100).await?;
         shop.anvil.mine(2).await?;
