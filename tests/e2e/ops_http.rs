@@ -65,7 +65,7 @@ async fn door() -> Result<()> {
         let (status, answer) = ask(&address, &pause(&headers)).await?;
         ensure!(status == 403 && answer.contains(said), "{headers}: {answer}");
     }
-    let paused = |status: &serde_json::Value| status["consumers"][0]["paused"].is_string();
+    let paused = |status: &Value| status["consumers"][0]["paused"].is_string();
     ensure!(!paused(&service.status().await?), "a refused request paused the consumer");
     // A browser asks before it sends what is not simple; it is not told that it may.
     let preflight = format!(
@@ -83,7 +83,7 @@ async fn asked() -> Result<()> {
     let node = FakeEvm::start(EvmOptions { chain_id: 31_337, ..EvmOptions::default() }).await?;
     node.mine(12);
     // It would ask twenty times a second.
-    let chain = ChainSection::evm("devnet", 31_337, &node.url()).line("limits = { requests_per_second = 5 }");
+    let chain = ChainSection::evm("devnet", 31_337, &node.url()).line("limits = { requests_per_second = 5, attempts = 2 }");
     let chain = chain.confirmations("default = 1").reorg_depth(8);
     let config = Config::new().chain(chain).sink(SinkSection::of_kind("screen", "stdout"));
     let mut service = Service::start(&config).await?;

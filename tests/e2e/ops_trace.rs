@@ -34,7 +34,9 @@ fn section(collector: &Collector) -> String {
 
 async fn world(collector: &Collector, policy: &str) -> Result<World> {
     let (anvil, token, customer) = stage().await?;
-    let config = Config::new().chain(chain(&anvil, &token, policy, 8)).sink(ledger(&customer)).text(&section(collector));
+    // Nobody gives an attempt up that hangs until its process is killed.
+    let sink = ledger(&customer).line("timeout = \"120s\"");
+    let config = Config::new().chain(chain(&anvil, &token, policy, 8)).sink(sink).text(&section(collector));
     World::of(anvil, token, customer, &config).await
 }
 
@@ -263,7 +265,7 @@ async fn down() -> Result<()> {
     world.service.instance().stderr()?.wait_for("the trouble", SOON, |line| line.contains(TROUBLE)).await?;
     collector.refuse(Some(503))?;
     collector.up().await?;
-    collector.until("tries", |_, requests| requests >= 3).await?;
+    collector.until("tries", |_, requests| requests >= 2).await?;
     paid.push(pay(&world.anvil, 4, BOB, 5).await?);
     world.mine(1).await?;
     let log = world.service.log();
@@ -282,6 +284,8 @@ async fn down() -> Result<()> {
     pay(&world.anvil, 1, ALICE, 5).await?;
     world.mine(1).await?;
     world.service.terminate().await?;
+    let lost = |line: &str| line.contains("did not take everything before the end");
+    world.service.instance().stderr()?.wait_for("the loss", SOON, lost).await?;
     ensure!(world.service.log().matches(TROUBLE).count() == 2, "{}", world.service.log());
     collector.ensure_sound()?;
     world.ensure_books_match().await

@@ -26,7 +26,7 @@ const GATHER: Duration = Duration::from_millis(200);
 const REQUEST_LIMIT: Duration = Duration::from_secs(10);
 /// Between two tries of a batch: doubled from the first to the last.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
-const PAUSE_MAX: Duration = Duration::from_secs(30);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// At the end; what is not taken by then is lost.
 const FLUSH_LIMIT: Duration = Duration::from_secs(2);
 /// An answer says little.
