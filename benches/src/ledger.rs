@@ -252,7 +252,8 @@ impl Ledger {
     /// The chain, its watched addresses and its trail.
     async fn begin(&mut self) -> Result<()> {
         let asset = Asset { id: self.coin.clone(), symbol: "BTC".to_owned(), decimals: 8 };
-        let listed = ListedAsset { asset, requirement: Requirement::confirmations(CONFIRMATIONS), delisted: false };
+        let listed =
+            ListedAsset { asset, requirement: Requirement::confirmations(CONFIRMATIONS), minimum: None, delisted: false };
         let mut set = ChangeSet::new(self.rules.chain.clone(), self.state.version);
         set.changes = vec![Change::Named(self.rules.chain_name.clone()), Change::AssetPut(listed)];
         set.changes.extend((0..).zip(&self.addresses).map(|(n, address)| watched(n, address.clone())));

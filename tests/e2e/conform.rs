@@ -39,6 +39,7 @@ fn context() -> ChainContext {
         name: confirmd_core::ChainName::new("conform").unwrap(),
         default_requirement: confirmd_core::Requirement::confirmations(NonZeroU32::new(2).unwrap()),
         requirements: Default::default(),
+        minimums: Default::default(),
         reorg_depth: NonZeroU64::new(6).unwrap(),
         start: confirmd_core::StartAt::Tip,
         poll_interval: None,

@@ -16,6 +16,7 @@ mod evm_restarts;
 mod evm_world;
 mod history;
 mod instance;
+mod minimum;
 mod mweb;
 mod ops_bad_config;
 mod ops_commands;
@@ -44,6 +45,7 @@ fn main() -> std::process::ExitCode {
     trials.extend(adding::trials());
     trials.extend(anvil::trials());
     trials.extend(bitcoin_family::trials());
+    trials.extend(minimum::trials());
     trials.extend(mweb::trials());
     trials.extend(instance::trials());
     trials.extend(delivery_dead_letters::trials());

@@ -54,6 +54,7 @@ mod tests {
             name: ChainName::new("btc").unwrap(),
             default_requirement: Requirement::confirmations(NonZeroU32::new(3).unwrap()),
             requirements: Default::default(),
+            minimums: Default::default(),
             reorg_depth: NonZeroU64::new(24).unwrap(),
             start: StartAt::Height(Height(1)),
             poll_interval: None,

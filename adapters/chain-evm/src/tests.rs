@@ -38,6 +38,7 @@ pub(crate) fn context(reorg_depth: u64) -> ChainContext {
         name: ChainName::new("evm").unwrap(),
         default_requirement: Requirement::confirmations(NonZeroU32::MIN),
         requirements: BTreeMap::new(),
+        minimums: BTreeMap::new(),
         reorg_depth: NonZeroU64::new(reorg_depth).unwrap(),
         start: StartAt::Tip,
         poll_interval: None,

@@ -82,6 +82,7 @@ fn source(url: &str, tokens: &[&str]) -> Arc<dyn ChainSource> {
         name: ChainName::new("ethereum").unwrap(),
         default_requirement: Requirement::confirmations(NonZeroU32::MIN),
         requirements: BTreeMap::new(),
+        minimums: BTreeMap::new(),
         reorg_depth: NonZeroU64::new(10).unwrap(),
         start: StartAt::Tip,
         poll_interval: None,

@@ -72,6 +72,9 @@ pub(crate) enum DepositStateSchema {
     Orphaned,
     /// Was reported, then taken back.
     Reverted,
+    /// Seen, below its asset's minimum: written down, never reported.
+    #[serde(rename = "below_minimum")]
+    BelowMinimum,
 }
 
 /// Where a delivery is in its life.
@@ -104,7 +107,7 @@ pub(crate) enum AttemptOutcomeSchema {
     Rejected,
 }
 
-/// Which way a decision went.
+/// Which way a decision went, or what an informative event says.
 #[derive(ToSchema, Serialize)]
 #[schema(as = EventKind)]
 #[serde(rename_all = "lowercase")]
@@ -143,7 +146,7 @@ pub(crate) enum WatchStateSchema {
 pub(crate) struct EventSchema {
     /// The same on every attempt and replay.
     id: EventIdSchema,
-    /// `deposit.confirmed` or `deposit.reverted`.
+    /// `deposit.confirmed` or `deposit.reverted`; for who asks for them also `deposit.detected` and `deposit.settled`, which move no money.
     r#type: String,
     /// Of this format: 1.
     version: u8,

@@ -1,7 +1,7 @@
 //! What was paid: a CAIP-19 asset, with the operator's symbol for it.
 
 use crate::text_id::{is_token, text_id};
-use crate::{ChainId, Requirement, TextIdError};
+use crate::{Amount, ChainId, Requirement, TextIdError};
 use serde::{Deserialize, Serialize};
 
 text_id!(
@@ -50,6 +50,15 @@ pub struct ListedAsset {
     pub asset: Asset,
     /// When a payment in it is deep enough.
     pub requirement: Requirement,
+    /// The least that is confirmed, in base units; what is below is written down and never reported. `None`: every amount is.
+    pub minimum: Option<Amount>,
     /// No longer configured: no new key is taken, what is held for it still ends.
     pub delisted: bool,
+}
+
+impl ListedAsset {
+    /// The minimum that an amount does not reach; `None` if it may be confirmed.
+    pub fn minimum_above(&self, amount: Amount) -> Option<Amount> {
+        self.minimum.filter(|minimum| amount < *minimum)
+    }
 }

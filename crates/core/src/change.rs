@@ -2,7 +2,7 @@
 
 use crate::{
     AssetId, BlockRef, ChainId, ChainName, DepositKey, Event, FinalityTag, Halt, Height, ListedAsset, Orphaned, Pending,
-    Position, Reported, Rescan, StateVersion, Trail, WatchEntry, deposit::Archived,
+    Position, Reported, Rescan, Small, StateVersion, Trail, WatchEntry, deposit::Archived,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -38,6 +38,8 @@ pub enum Change {
     OrphanedPut(Orphaned),
     /// Seen again, or below the floor.
     OrphanedDropped(DepositKey),
+    /// Seen, below its asset's minimum.
+    SmallSeen(Small),
     /// Kept for ever by key.
     Archived(DepositKey, Archived),
     /// An address was added, removed or changed.

@@ -1,6 +1,6 @@
 //! A deposit's life: pending, reported, then settled; or orphaned.
 
-use crate::{BlockRef, DepositKey, EventRecord, Height, KeyDigest, Sequence, Transfer};
+use crate::{Amount, BlockRef, DepositKey, EventRecord, Height, KeyDigest, Sequence, Transfer};
 use serde::{Deserialize, Serialize};
 
 /// Seen but not yet deep enough.
@@ -28,6 +28,18 @@ pub struct Orphaned {
     /// As it sat in the orphaned block.
     pub transfer: Transfer,
     /// The key's last event; [`Sequence::NONE`] if it was only pending, else even.
+    pub last_sequence: Sequence,
+}
+
+/// Seen, and less than the operator wants to hear of. Written down for people as long as history goes back, and held nowhere: whatever is
+/// decided later is decided as if it had not been seen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Small {
+    /// As it sits in its block.
+    pub transfer: Transfer,
+    /// What it does not reach.
+    pub minimum: Amount,
+    /// The key's last event; [`Sequence::NONE`] or even.
     pub last_sequence: Sequence,
 }
 

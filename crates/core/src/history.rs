@@ -23,6 +23,20 @@ pub enum DepositState {
     Orphaned,
     /// Was reported, then taken back.
     Reverted,
+    /// Seen, below its asset's minimum: written down, never reported.
+    #[serde(rename = "below_minimum")]
+    BelowMinimum,
+}
+
+impl DepositState {
+    /// Every state.
+    pub const ALL: [Self; 6] =
+        [Self::Pending, Self::Confirmed, Self::Settled, Self::Orphaned, Self::Reverted, Self::BelowMinimum];
+
+    /// Whether nothing follows by itself, so that history may forget it.
+    pub fn has_ended(self) -> bool {
+        !matches!(self, Self::Pending | Self::Confirmed)
+    }
 }
 
 /// A deposit as an operator sees it.
@@ -126,6 +140,13 @@ pub enum LifeEvent {
     },
     /// Final: at or below this floor.
     Settled(Height),
+    /// Seen in this block, below the minimum of its asset.
+    BelowMinimum {
+        /// The block that carries it.
+        block: BlockRef,
+        /// What it does not reach, in base units.
+        minimum: Amount,
+    },
 }
 
 /// One step of a deposit's life.

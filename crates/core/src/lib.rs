@@ -58,7 +58,7 @@ pub use consumer::{ConsumerFilter, ConsumerName, ConsumerSpec, ConsumerStart, Co
 pub use delivery::{
     Attempt, AttemptOutcome, DELIVERED_LOOK_MAX, DeliveredPage, Delivery, DeliveryFilter, DeliveryRecord, DeliveryState,
 };
-pub use deposit::{Archived, Orphaned, Pending, Reported, SettledDeposit};
+pub use deposit::{Archived, Orphaned, Pending, Reported, SettledDeposit, Small};
 pub use deposit_key::{DepositKey, KeyDigest, TxId};
 pub use dump::{
     DUMP_FORMAT, DumpError, DumpHead, DumpReader, DumpRecord, DumpSummary, DumpWriter, DumpedArchive, DumpedAttempt, DumpedChain,

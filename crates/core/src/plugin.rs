@@ -1,7 +1,8 @@
 //! Plug-ins: what an adapter crate exports, and the list a binary is built from.
 
 use crate::{
-    BuildNewHeads, ChainName, ChainSource, ConfigError, ConsumerName, ListedAsset, Requirement, Sink, SourceMeter, StartAt,
+    Amount, BuildNewHeads, ChainName, ChainSource, ConfigError, ConsumerName, ListedAsset, Requirement, Sink, SourceMeter,
+    StartAt,
 };
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -17,6 +18,8 @@ pub struct ChainContext {
     pub default_requirement: Requirement,
     /// `confirmations.SYMBOL`, by symbol.
     pub requirements: BTreeMap<String, Requirement>,
+    /// `minimum.SYMBOL`, in base units, by symbol.
+    pub minimums: BTreeMap<String, Amount>,
     /// `reorg_depth`.
     pub reorg_depth: NonZeroU64,
     /// `start`.
@@ -39,9 +42,10 @@ impl ChainContext {
         self.requirements.get(symbol).copied().unwrap_or(self.default_requirement)
     }
 
-    /// Lists an asset under its requirement.
+    /// Lists an asset under its requirement and its minimum.
     pub fn list(&self, asset: crate::Asset) -> ListedAsset {
-        ListedAsset { requirement: self.requirement(&asset.symbol), asset, delisted: false }
+        let (requirement, minimum) = (self.requirement(&asset.symbol), self.minimums.get(&asset.symbol).copied());
+        ListedAsset { requirement, minimum, asset, delisted: false }
     }
 }
 

@@ -72,7 +72,7 @@ impl ChainState {
             Change::ReportedDropped(key) => drop(self.reported.remove(key)),
             Change::OrphanedPut(orphaned) => self.orphaned.put(orphaned.clone()),
             Change::OrphanedDropped(key) => drop(self.orphaned.remove(key)),
-            Change::Archived(..) => {}
+            Change::SmallSeen(_) | Change::Archived(..) => {}
             Change::WatchPut(entry) => self.watch.put_address(entry.clone()),
             Change::WatchForgotten(bytes) => self.watch.forget_address(bytes),
             Change::AssetPut(asset) => self.watch.put_asset(asset.clone()),

@@ -50,14 +50,15 @@ pub(crate) async fn commit(session: &Session, commit: &Commit) -> Result<(Commit
         None => chain::small_to_advance(session, &set.chain, &found).await?,
     };
     let known = last_events(session, set).await?;
-    let stored = Stored::read(session, found.number, set).await?;
+    let mut stored = Stored::read(session, found.number, set).await?;
+    let smalls = stored.smalls(set);
     let version = set.base.0.saturating_add(1);
     // From here on every other commit with events waits: reads come before.
     let first = positions(session, set).await?;
     let places = Places::of(set, first);
     let held = HeldRows::of(set, &places, known)?;
-    let records = DepositPlan::new(&stored, &small, set, &places, commit.now).records();
-    let lives = LifePlan::new(&small, set, commit.now).rows()?;
+    let records = DepositPlan::new(&stored, &small, set, &smalls, &places, commit.now).records();
+    let lives = LifePlan::new(&small, set, &smalls, commit.now).rows()?;
     let rows = chain::advance(&mut small, set)?;
     held.write(session, found.number).await?;
     deposits::write(session, &records).await?;
@@ -136,7 +137,7 @@ async fn change(
     Ok(())
 }
 
-/// The operator's statement, once for each event, within the decision's own transaction.
+/// The operator's statement, once for each decision, within the decision's own transaction.
 async fn effects(session: &Session, commit: &Commit) -> Result<(), Failed> {
     let Some(sql) = commit.on_event.as_deref().filter(|_| !commit.set.events.is_empty()) else { return Ok(()) };
     let refused = |error: tokio_postgres::Error, of: &str| match Trouble::of(&error) {

@@ -4,6 +4,7 @@ use crate::chain::ChainNumber;
 use crate::error::{Failed, from_json, int, text, to_json};
 use crate::held::{Places, digest};
 use crate::session::Session;
+use crate::smalls::{Smalls, lowest_cut};
 use confirmd_core::{
     Asset, AssetId, ChainState, Change, ChangeSet, DepositKey, DepositRecord, DepositState, Event, KeyDigest, Position, Sequence,
     StoreError, Timestamp, Transfer, WatchEntry,
@@ -25,9 +26,12 @@ struct Story<'a> {
 pub(crate) struct Stored {
     deposits: HashMap<KeyDigest, DepositRecord>,
     references: HashMap<Vec<u8>, Option<Arc<str>>>,
+    /// Below their minimum, in blocks that leave the best chain.
+    left: Vec<DepositRecord>,
 }
 
 const STORED: &str = "select digest, record from deposit where digest = any($1)";
+const LEFT: &str = "select record from deposit where chain = $1 and state = 6 and height > $2 order by height, digest";
 const REFERENCES: &str = "select entry from watch where chain = $1 and address = any($2)";
 
 impl Stored {
@@ -39,6 +43,7 @@ impl Stored {
                 Change::PendingPut(held) => &held.transfer,
                 Change::ReportedPut(held) => &held.transfer,
                 Change::OrphanedPut(held) => &held.transfer,
+                Change::SmallSeen(small) => &small.transfer,
                 Change::Archived(key, _) | Change::PendingDropped(key) => {
                     keys.insert(key);
                     continue;
@@ -63,7 +68,23 @@ impl Stored {
                 stored.references.insert(entry.address.bytes().to_vec(), entry.reference);
             }
         }
+        if let Some(ancestor) = lowest_cut(set) {
+            for row in session.query(LEFT, &[&set.chain.as_str(), &int(ancestor.0)]).await? {
+                stored.left.push(from_json(row.get(0), "a deposit")?);
+            }
+        }
         Ok(stored)
+    }
+
+    /// One of the touched deposits.
+    pub(crate) fn deposit(&self, digest: &KeyDigest) -> Option<&DepositRecord> {
+        self.deposits.get(digest)
+    }
+
+    /// What the change set means for payments below their minimum.
+    pub(crate) fn smalls(&mut self, set: &ChangeSet) -> Smalls {
+        let left = std::mem::take(&mut self.left);
+        Smalls::of(set, self, left)
     }
 }
 
@@ -72,6 +93,7 @@ pub(crate) struct DepositPlan<'a> {
     stored: &'a Stored,
     small: &'a ChainState,
     set: &'a ChangeSet,
+    smalls: &'a Smalls,
     now: Timestamp,
     stories: HashMap<&'a DepositKey, Story<'a>>,
     /// Addresses and assets that the change set itself puts.
@@ -80,7 +102,14 @@ pub(crate) struct DepositPlan<'a> {
 }
 
 impl<'a> DepositPlan<'a> {
-    pub(crate) fn new(stored: &'a Stored, small: &'a ChainState, set: &'a ChangeSet, places: &Places, now: Timestamp) -> Self {
+    pub(crate) fn new(
+        stored: &'a Stored,
+        small: &'a ChainState,
+        set: &'a ChangeSet,
+        smalls: &'a Smalls,
+        places: &Places,
+        now: Timestamp,
+    ) -> Self {
         let mut stories: HashMap<&DepositKey, Story<'_>> = HashMap::new();
         for (event, _) in &set.events {
             let digest = KeyDigest::of(&set.chain, &event.transfer.key);
@@ -92,10 +121,11 @@ impl<'a> DepositPlan<'a> {
             match change {
                 Change::WatchPut(entry) => drop(watched.insert(entry.address.bytes(), entry)),
                 Change::AssetPut(asset) => drop(listed.insert(&asset.asset.id, &asset.asset)),
+                Change::SmallSeen(small) if smalls.knows(&small.transfer.key) => {}
                 _ => tell(change, &mut stories),
             }
         }
-        Self { stored, small, set, now, stories, watched, listed }
+        Self { stored, small, set, smalls, now, stories, watched, listed }
     }
 
     /// The records as the change set leaves them.
@@ -104,7 +134,12 @@ impl<'a> DepositPlan<'a> {
             let digest = KeyDigest::of(&self.set.chain, key);
             Some((digest, self.row(key, story, self.stored.deposits.get(&digest))?))
         };
-        self.stories.iter().filter_map(record).collect()
+        let left = self.smalls.left.iter().filter(|row| !self.stories.contains_key(&row.key)).map(|row| {
+            let state = if row.sequence == Sequence::NONE { DepositState::Orphaned } else { DepositState::Reverted };
+            let record = DepositRecord { state, changed_at: self.now, ..row.clone() };
+            (KeyDigest::of(&self.set.chain, &row.key), record)
+        });
+        self.stories.iter().filter_map(record).chain(left).collect()
     }
 
     /// The record as the change set leaves it; `None` if history has forgotten the deposit and nothing here tells what it was.
@@ -181,17 +216,18 @@ pub(crate) fn state_number(state: DepositState) -> i16 {
         DepositState::Settled => 3,
         DepositState::Orphaned => 4,
         DepositState::Reverted => 5,
+        DepositState::BelowMinimum => 6,
     }
 }
 
 const PUT: &str = "insert into deposit (digest, chain, address, reference, asset, symbol, tx_id, output_index, state, seen_at,
-    changed_at, event, record)
+    changed_at, event, record, height)
 select * from unnest($1::bytea[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[],
-    $9::smallint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::text[])
+    $9::smallint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::text[], $14::bigint[])
 on conflict (digest) do update set chain = excluded.chain, address = excluded.address, reference = excluded.reference,
     asset = excluded.asset, symbol = excluded.symbol, tx_id = excluded.tx_id, output_index = excluded.output_index,
     state = excluded.state, seen_at = excluded.seen_at, changed_at = excluded.changed_at, event = excluded.event,
-    record = excluded.record";
+    record = excluded.record, height = excluded.height";
 
 /// Writes records with the columns they are found by.
 pub(crate) async fn write(session: &Session, records: &[(KeyDigest, DepositRecord)]) -> Result<(), Failed> {
@@ -215,6 +251,7 @@ pub(crate) async fn write(session: &Session, records: &[(KeyDigest, DepositRecor
     let seen_at = column!(|(_, row)| int(row.seen_at.0));
     let changed_at = column!(|(_, row)| int(row.changed_at.0));
     let event = column!(|(_, row)| row.event.map(|event| int(event.0)));
+    let height = column!(|(_, row)| int(row.block.height.0));
     let record = records.iter().map(|(_, row)| to_json(row)).collect::<Result<Vec<_>, StoreError>>()?;
     session
         .execute(
@@ -233,6 +270,7 @@ pub(crate) async fn write(session: &Session, records: &[(KeyDigest, DepositRecor
                 &changed_at,
                 &event,
                 &record,
+                &height,
             ],
         )
         .await?;
@@ -249,6 +287,9 @@ fn tell<'a>(change: &'a Change, stories: &mut HashMap<&'a DepositKey, Story<'a>>
             let reverted = told.is_some_and(|(event, _)| event.sequence == held.last_sequence);
             let state = if reverted { DepositState::Reverted } else { DepositState::Orphaned };
             (&held.transfer.key, Some(&held.transfer), state, Some(held.last_sequence))
+        }
+        Change::SmallSeen(small) => {
+            (&small.transfer.key, Some(&small.transfer), DepositState::BelowMinimum, Some(small.last_sequence))
         }
         Change::Archived(key, archived) if archived.sequence.stands() => {
             (key, None, DepositState::Settled, Some(archived.sequence))

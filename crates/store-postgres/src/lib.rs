@@ -22,6 +22,7 @@ mod outcome;
 mod prune;
 mod session;
 mod sharing;
+mod smalls;
 mod snapshot;
 mod state;
 mod store;

@@ -28,7 +28,7 @@ const EVENTS: &str = "with old as materialized (
 select (select count(*) from gone), (select max(position) from old), (select count(*) from attempts), (select count(*) from skipped)";
 const DEPOSITS: &str = "with gone as (
     delete from deposit where digest in (
-        select digest from deposit d where d.changed_at < $1 and d.state in (3, 4, 5)
+        select digest from deposit d where d.changed_at < $1 and d.state in (3, 4, 5, 6)
             and not exists (select from held h where h.digest = d.digest)
             and not exists (select from reader r where not r.expired and r.after < d.event)
             and not exists (select from consumer c where c.cursor <= d.event)

@@ -17,6 +17,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, sql: include_str!("../migrations/1.sql") },
     Migration { version: 2, sql: include_str!("../migrations/2.sql") },
     Migration { version: 3, sql: include_str!("../migrations/3.sql") },
+    Migration { version: 4, sql: include_str!("../migrations/4.sql") },
 ];
 const PART: &str = "store";
 

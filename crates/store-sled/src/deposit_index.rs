@@ -3,7 +3,7 @@
 use crate::keys::{self, Key};
 use crate::record::Kind;
 use crate::rows::DepositRow;
-use confirmd_core::{DepositFilter, DepositState, KeyDigest};
+use confirmd_core::{ChainId, DepositFilter, DepositState, Height, KeyDigest};
 use sha2::{Digest, Sha256};
 
 /// Texts are indexed by the first half of their hash: short, and of one length.
@@ -20,6 +20,7 @@ fn state_byte(state: DepositState) -> u8 {
         DepositState::Settled => 3,
         DepositState::Orphaned => 4,
         DepositState::Reverted => 5,
+        DepositState::BelowMinimum => 6,
     }
 }
 
@@ -34,7 +35,20 @@ pub(crate) fn index_keys(digest: &KeyDigest, row: &DepositRow) -> Vec<Key> {
         entry(Kind::ByState, &[state_byte(row.state)]),
     ];
     entries.extend(row.reference.as_deref().map(|reference| entry(Kind::ByReference, &short(reference))));
+    if row.state == DepositState::BelowMinimum {
+        entries.push(entry(Kind::BelowMinimum, &place(&row.chain, row.block.height)));
+    }
     entries
+}
+
+fn place(chain: &ChainId, height: Height) -> Vec<u8> {
+    [short(chain.as_str()).as_slice(), &height.0.to_be_bytes()].concat()
+}
+
+/// From where to where the entries lie of a chain's payments below their minimum in blocks above a height.
+pub(crate) fn below_minimum_above(chain: &ChainId, height: Height) -> (Key, Key) {
+    let from = keys::index(Kind::BelowMinimum, &place(chain, height.next()));
+    (from, keys::index(Kind::BelowMinimum, &short(chain.as_str())).end())
 }
 
 /// The index that narrows a filter most, and the value to look under.

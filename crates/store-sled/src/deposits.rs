@@ -6,6 +6,7 @@ use crate::keys;
 use crate::plan::EventPlan;
 use crate::reader::{Reader, Rows};
 use crate::rows::DepositRow;
+use crate::smalls::Smalls;
 use crate::watch::WatchLists;
 use confirmd_core::{
     Asset, AssetId, Change, ChangeSet, DepositKey, DepositState, Event, KeyDigest, Position, Sequence, StoreError, Timestamp,
@@ -29,6 +30,7 @@ pub(crate) struct DepositPlan<'a> {
     lists: &'a WatchLists,
     head: &'a Head,
     set: &'a ChangeSet,
+    smalls: &'a Smalls,
     now: Timestamp,
     stories: HashMap<&'a DepositKey, Story<'a>>,
     /// Addresses and assets that the change set itself puts.
@@ -42,6 +44,7 @@ impl<'a> DepositPlan<'a> {
         lists: &'a WatchLists,
         head: &'a Head,
         set: &'a ChangeSet,
+        smalls: &'a Smalls,
         events: &EventPlan,
         now: Timestamp,
     ) -> Self {
@@ -56,10 +59,11 @@ impl<'a> DepositPlan<'a> {
             match change {
                 Change::WatchPut(entry) => drop(watched.insert(entry.address.bytes(), entry)),
                 Change::AssetPut(asset) => drop(listed.insert(&asset.asset.id, &asset.asset)),
+                Change::SmallSeen(small) if smalls.knows(&small.transfer.key) => {}
                 _ => tell(change, &mut stories),
             }
         }
-        Self { reader, lists, head, set, now, stories, watched, listed }
+        Self { reader, lists, head, set, smalls, now, stories, watched, listed }
     }
 
     pub(crate) fn write(&self, rows: &mut Rows) -> Result<(), StoreError> {
@@ -67,13 +71,12 @@ impl<'a> DepositPlan<'a> {
             let digest = KeyDigest::of(&self.set.chain, key);
             let stored: Option<DepositRow> = self.reader.get(&keys::deposit(&digest))?;
             let Some(row) = self.row(key, story, stored.as_ref())? else { continue };
-            let old = stored.as_ref().map(|row| index_keys(&digest, row)).unwrap_or_default();
-            let new = index_keys(&digest, &row);
-            old.iter().filter(|entry| !new.contains(entry)).for_each(|entry| rows.remove(entry.clone()));
-            for entry in new.into_iter().filter(|entry| !old.contains(entry)) {
-                rows.put(entry, &())?;
-            }
-            rows.put(keys::deposit(&digest), &row)?;
+            put(rows, &digest, stored.as_ref(), &row)?;
+        }
+        for small in self.smalls.left.iter().filter(|small| !self.stories.contains_key(&small.key)) {
+            let state = if small.sequence == Sequence::NONE { DepositState::Orphaned } else { DepositState::Reverted };
+            let row = DepositRow { state, changed_at: self.now, ..small.clone() };
+            put(rows, &KeyDigest::of(&self.set.chain, &small.key), Some(small), &row)?;
         }
         Ok(())
     }
@@ -146,6 +149,17 @@ impl<'a> DepositPlan<'a> {
     }
 }
 
+/// Writes a record and the entries it is found by, in place of the stored ones.
+fn put(rows: &mut Rows, digest: &KeyDigest, stored: Option<&DepositRow>, row: &DepositRow) -> Result<(), StoreError> {
+    let old = stored.map(|row| index_keys(digest, row)).unwrap_or_default();
+    let new = index_keys(digest, row);
+    old.iter().filter(|entry| !new.contains(entry)).for_each(|entry| rows.remove(entry.clone()));
+    for entry in new.into_iter().filter(|entry| !old.contains(entry)) {
+        rows.put(entry, &())?;
+    }
+    rows.put(keys::deposit(digest), row)
+}
+
 /// Adds one change to its key's story.
 fn tell<'a>(change: &'a Change, stories: &mut HashMap<&'a DepositKey, Story<'a>>) {
     let (key, transfer, state, sequence) = match change {
@@ -156,6 +170,9 @@ fn tell<'a>(change: &'a Change, stories: &mut HashMap<&'a DepositKey, Story<'a>>
             let reverted = told.is_some_and(|(event, _)| event.sequence == held.last_sequence);
             let state = if reverted { DepositState::Reverted } else { DepositState::Orphaned };
             (&held.transfer.key, Some(&held.transfer), state, Some(held.last_sequence))
+        }
+        Change::SmallSeen(small) => {
+            (&small.transfer.key, Some(&small.transfer), DepositState::BelowMinimum, Some(small.last_sequence))
         }
         Change::Archived(key, archived) if archived.sequence.stands() => {
             (key, None, DepositState::Settled, Some(archived.sequence))

@@ -131,6 +131,7 @@ fn is_small(change: &Change) -> bool {
         | Change::Halted(_)
         | Change::Resumed => true,
         Change::PendingPut(_)
+        | Change::SmallSeen(_)
         | Change::PendingDropped(_)
         | Change::ReportedPut(_)
         | Change::ReportedDropped(_)

@@ -34,6 +34,7 @@ mod prune;
 mod reader;
 mod record;
 mod rows;
+mod smalls;
 mod snapshot;
 mod state;
 mod steps;

@@ -3,9 +3,10 @@
 use crate::heads::Head;
 use crate::keys;
 use crate::reader::Rows;
+use crate::smalls::Smalls;
 use confirmd_core::{
     AssetId, BlockRef, Change, ChangeSet, DepositKey, Event, EventKind, FinalityTag, Height, KeyDigest, LifeEvent, LifeStep,
-    ListedAsset, REORG_BLOCKS_MAX, ReorgRecord, Rule, StoreError, Timestamp,
+    ListedAsset, REORG_BLOCKS_MAX, ReorgRecord, Rule, StoreError, Timestamp, Transfer,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -14,15 +15,23 @@ pub(crate) struct LifePlan<'a> {
     /// As it was before.
     head: &'a Head,
     set: &'a ChangeSet,
+    smalls: &'a Smalls,
     now: Timestamp,
     /// Keys whose reverted event is in this change set.
     reverted: HashSet<&'a DepositKey>,
+    /// What is seen below its minimum.
+    seen: HashMap<&'a DepositKey, &'a Transfer>,
 }
 
 impl<'a> LifePlan<'a> {
-    pub(crate) fn new(head: &'a Head, set: &'a ChangeSet, now: Timestamp) -> Self {
+    pub(crate) fn new(head: &'a Head, set: &'a ChangeSet, smalls: &'a Smalls, now: Timestamp) -> Self {
         let reverted = events(set, EventKind::Reverted).map(|event| &event.transfer.key).collect();
-        Self { head, set, now, reverted }
+        let seen = set.changes.iter().filter_map(|change| match change {
+            Change::SmallSeen(small) => Some((&small.transfer.key, &small.transfer)),
+            _ => None,
+        });
+        let seen = seen.collect();
+        Self { head, set, smalls, now, reverted, seen }
     }
 
     /// Writes one record a step, and one for a reorg. `commit` grows with every commit of the store.
@@ -52,9 +61,17 @@ impl<'a> LifePlan<'a> {
         for held in self.left() {
             steps.push((&held.transfer.key, LifeEvent::Left { block: held.transfer.block.clone(), ancestor: ancestor.cloned() }));
         }
+        for small in &self.smalls.left {
+            steps.push((&small.key, LifeEvent::Left { block: small.block.clone(), ancestor: ancestor.cloned() }));
+        }
         for change in &self.set.changes {
-            if let Change::PendingPut(held) = change {
-                steps.push((&held.transfer.key, LifeEvent::Seen(held.transfer.block.clone())));
+            match change {
+                Change::PendingPut(held) => steps.push((&held.transfer.key, LifeEvent::Seen(held.transfer.block.clone()))),
+                Change::SmallSeen(small) if !self.smalls.knows(&small.transfer.key) => {
+                    let (block, minimum) = (small.transfer.block.clone(), small.minimum);
+                    steps.push((&small.transfer.key, LifeEvent::BelowMinimum { block, minimum }));
+                }
+                _ => {}
             }
         }
         let context = Context::of(self.head, self.set);
@@ -81,9 +98,16 @@ impl<'a> LifePlan<'a> {
     /// Those that were pending in a block that left.
     fn left(&self) -> impl Iterator<Item = &'a confirmd_core::Orphaned> {
         self.set.changes.iter().filter_map(|change| match change {
-            Change::OrphanedPut(held) if !self.reverted.contains(&held.transfer.key) => Some(held),
+            Change::OrphanedPut(held) if !self.reverted.contains(&held.transfer.key) && !self.stands(&held.transfer) => {
+                Some(held)
+            }
             _ => None,
         })
+    }
+
+    /// A pending one that does not reach a raised minimum: what was told of its key is kept, its block stands.
+    fn stands(&self, transfer: &Transfer) -> bool {
+        self.seen.get(&transfer.key).is_some_and(|seen| seen.block == transfer.block)
     }
 
     fn reorg(&self) -> Option<ReorgRecord> {

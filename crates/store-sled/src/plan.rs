@@ -6,6 +6,7 @@ use crate::lives::LifePlan;
 use crate::reader::{Reader, Rows};
 use crate::record::Kind;
 use crate::rows::{ArchiveRow, EventRow, HeldRow};
+use crate::smalls::Smalls;
 use crate::steps::Step;
 use crate::writer::Core;
 use confirmd_core::{
@@ -30,8 +31,9 @@ impl Core {
         let head = self.heads.entry(&set.chain, &mut self.disk.progress.next_chain);
         let mut held = HeldPlan { reader: &reader, chain: head.number, set, events: &events, known: HashMap::new() };
         held.write(&mut rows)?;
-        DepositPlan::new(&reader, &self.disk.watched, head, set, &events, self.clock.now()).write(&mut rows)?;
-        LifePlan::new(head, set, self.clock.now()).write(self.disk.progress.commits, &mut rows)?;
+        let smalls = Smalls::of(&reader, set)?;
+        DepositPlan::new(&reader, &self.disk.watched, head, set, &smalls, &events, self.clock.now()).write(&mut rows)?;
+        LifePlan::new(head, set, &smalls, self.clock.now()).write(self.disk.progress.commits, &mut rows)?;
         events.write(set, &mut rows)?;
         head.take(set, &mut rows)?;
         let listed = self.disk.watched.take(head.number, &set.changes, &mut rows);
@@ -45,7 +47,7 @@ impl Core {
     }
 }
 
-/// The positions of a change set's events.
+/// The positions of a change set's events; by key those of its decisions alone.
 pub(crate) struct EventPlan {
     first: Position,
     end: Position,

@@ -5,7 +5,7 @@ use crate::reader::Rows;
 use crate::record::Kind;
 use crate::rows::{DepositRow, EventRow};
 use crate::writer::Core;
-use confirmd_core::{DepositState, KeyDigest, Position, ReorgRecord, StoreError, Timestamp};
+use confirmd_core::{KeyDigest, Position, ReorgRecord, StoreError, Timestamp};
 
 /// Records looked at in one turn of the writer.
 const TURN: usize = 500;
@@ -159,8 +159,7 @@ impl Core {
     }
 
     fn deposit_ended(&self, digest: &KeyDigest, row: &DepositRow, before: Timestamp) -> Result<bool, StoreError> {
-        let ended = matches!(row.state, DepositState::Settled | DepositState::Orphaned | DepositState::Reverted);
-        if !ended || row.changed_at >= before || self.is_live(&row.chain, digest)? {
+        if !row.state.has_ended() || row.changed_at >= before || self.is_live(&row.chain, digest)? {
             return Ok(false);
         }
         Ok(!row.event.is_some_and(|position| self.consumers.iter().any(|consumer| consumer.queue.needs(position))))

@@ -36,13 +36,14 @@ pub(crate) enum Kind {
     ByReference,
     ByTransaction,
     ByState,
+    BelowMinimum,
     Life,
     Reorg,
     Cursor,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 28] = [
+    pub(crate) const ALL: [Self; 29] = [
         Self::Meta,
         Self::Progress,
         Self::Head,
@@ -68,6 +69,7 @@ impl Kind {
         Self::ByReference,
         Self::ByTransaction,
         Self::ByState,
+        Self::BelowMinimum,
         Self::Life,
         Self::Reorg,
         Self::Cursor,
@@ -103,6 +105,7 @@ impl Kind {
             Self::ByState => 0x46,
             Self::Life => 0x47,
             Self::Reorg => 0x48,
+            Self::BelowMinimum => 0x49,
             Self::Cursor => 0x50,
         }
     }
@@ -131,9 +134,13 @@ impl Kind {
             Self::Reorg => "a reorg of the history",
             Self::Cursor => "a reader's cursor",
             Self::Deposit => "a deposit of the history",
-            Self::ByTime | Self::ByChain | Self::ByAddress | Self::ByReference | Self::ByTransaction | Self::ByState => {
-                "an index entry of the history"
-            }
+            Self::ByTime
+            | Self::ByChain
+            | Self::ByAddress
+            | Self::ByReference
+            | Self::ByTransaction
+            | Self::ByState
+            | Self::BelowMinimum => "an index entry of the history",
         }
     }
 

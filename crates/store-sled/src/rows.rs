@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// The format of the store as a whole. 2: with a census. 3: watched addresses in files of their own.
-pub(crate) const FORMAT: u32 = 3;
+/// 4: with a minimum for each asset.
+pub(crate) const FORMAT: u32 = 4;
 
 /// The store's own record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

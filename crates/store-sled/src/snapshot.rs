@@ -268,7 +268,8 @@ impl View<'_> {
             | Kind::ByAddress
             | Kind::ByReference
             | Kind::ByTransaction
-            | Kind::ByState => return Err(no_key()),
+            | Kind::ByState
+            | Kind::BelowMinimum => return Err(no_key()),
         })
     }
 

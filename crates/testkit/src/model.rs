@@ -97,6 +97,8 @@ pub struct Model {
     watched: BTreeSet<Address>,
     assets: BTreeMap<AssetId, ListedAsset>,
     deposits: BTreeMap<DepositKey, Deposit>,
+    /// Below their minimum in blocks of the followed branch: nothing else is known of them.
+    small: BTreeMap<DepositKey, Transfer>,
 }
 
 impl Model {
@@ -110,6 +112,7 @@ impl Model {
             watched: BTreeSet::new(),
             assets: BTreeMap::new(),
             deposits: BTreeMap::new(),
+            small: BTreeMap::new(),
         }
     }
 
@@ -149,6 +152,11 @@ impl Model {
         &self.deposits
     }
 
+    /// Payments of the followed branch that were below their minimum when it counted.
+    pub fn small(&self) -> &BTreeMap<DepositKey, Transfer> {
+        &self.small
+    }
+
     /// Keys in one standing.
     pub fn keys(&self, standing: Standing) -> BTreeSet<DepositKey> {
         let these = self.deposits.iter().filter(|(_, deposit)| deposit.standing == standing);
@@ -186,7 +194,7 @@ impl Model {
             self.marks.values_mut().for_each(|mark| *mark = (*mark).min(ancestor));
         }
         let on_branch: BTreeSet<BlockRef> = branch.iter().map(|block| block.block.clone()).collect();
-        let mut told = self.undo(|deposit| !on_branch.contains(&deposit.transfer.block));
+        let mut told = self.undo(|transfer| !on_branch.contains(&transfer.block));
         for transfer in branch.iter().skip(common).flat_map(|block| &block.transfers) {
             if !withheld.contains(&(transfer.block.hash.clone(), transfer.key.clone())) {
                 self.see(transfer);
@@ -203,11 +211,12 @@ impl Model {
     }
 
     /// What was seen in left blocks ends, newest first.
-    fn undo(&mut self, left: impl Fn(&Deposit) -> bool) -> Vec<Told> {
+    fn undo(&mut self, left: impl Fn(&Transfer) -> bool) -> Vec<Told> {
         let mut told = Vec::new();
+        self.small.retain(|_, transfer| !left(transfer));
         for deposit in self.deposits.values_mut() {
             let reported = deposit.standing == Standing::Reported;
-            if (reported || deposit.standing == Standing::Pending) && left(deposit) {
+            if (reported || deposit.standing == Standing::Pending) && left(&deposit.transfer) {
                 deposit.standing = Standing::Orphaned;
                 if reported {
                     deposit.sequence += 1;
@@ -232,14 +241,29 @@ impl Model {
             None if takes_new => 0,
             _ => return,
         };
+        if self.is_small(transfer) {
+            self.small.insert(transfer.key.clone(), transfer.clone());
+            return;
+        }
+        self.small.remove(&transfer.key);
         let deposit = Deposit { standing: Standing::Pending, sequence, transfer: transfer.clone() };
         self.deposits.insert(transfer.key.clone(), deposit);
     }
 
-    /// What is deep enough is told, oldest first.
+    fn is_small(&self, transfer: &Transfer) -> bool {
+        let minimum = self.assets.get(&transfer.payment.asset).and_then(|asset| asset.minimum);
+        minimum.is_some_and(|minimum| transfer.payment.amount < minimum)
+    }
+
+    /// What is deep enough and not small is told, oldest first. What is small by now is let go, with the key's last event.
     fn confirm(&mut self) -> Vec<Told> {
         let Some(tip) = self.branch.last() else { return Vec::new() };
-        let mut told = Vec::new();
+        let (mut told, mut small) = (Vec::new(), Vec::new());
+        for deposit in self.deposits.values().filter(|deposit| deposit.standing == Standing::Pending) {
+            if self.is_small(&deposit.transfer) {
+                small.push(deposit.transfer.key.clone());
+            }
+        }
         for deposit in self.deposits.values_mut().filter(|deposit| deposit.standing == Standing::Pending) {
             let Some(asset) = self.assets.get(&deposit.transfer.payment.asset) else { continue };
             let height = deposit.transfer.block.height;
@@ -248,11 +272,20 @@ impl Model {
             let tag = asset.requirement.tag;
             let is_final = tag.is_none_or(|tag| self.marks.get(&tag).is_some_and(|mark| height <= *mark));
             if count >= u64::from(asset.requirement.at_least.get()) && count >= maturity && is_final {
+                if small.contains(&deposit.transfer.key) {
+                    self.small.insert(deposit.transfer.key.clone(), deposit.transfer.clone());
+                    deposit.standing = Standing::Orphaned;
+                    continue;
+                }
                 deposit.standing = Standing::Reported;
                 deposit.sequence += 1;
                 told.push(Told { transfer: deposit.transfer.clone(), sequence: deposit.sequence, confirmations: count });
             }
         }
+        let never_told = |key: &DepositKey, deposit: &Deposit| {
+            small.contains(key) && deposit.standing == Standing::Orphaned && deposit.sequence == 0
+        };
+        self.deposits.retain(|key, deposit| !never_told(key, deposit));
         told.sort_by_key(|told| place(&told.transfer));
         told
     }
@@ -274,7 +307,7 @@ impl Model {
     }
 
     fn accept(&mut self, ancestor: &BlockRef, settled: &BTreeSet<DepositKey>) -> Vec<Told> {
-        let mut told = self.undo(|deposit| deposit.transfer.block.height > ancestor.height);
+        let mut told = self.undo(|transfer| transfer.block.height > ancestor.height);
         for deposit in self.deposits.values_mut().filter(|deposit| deposit.standing == Standing::Settled) {
             if settled.contains(&deposit.transfer.key) {
                 deposit.standing = Standing::Gone;

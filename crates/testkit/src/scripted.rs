@@ -87,7 +87,12 @@ pub fn scripted_profile(reference: &str, confirmations: u32, reorg_depth: u64) -
         name: ChainName::new(reference).expect("invariant: the caller gives a name"),
         chain,
         reorg_depth: NonZeroU64::new(reorg_depth).expect("invariant: the caller gives at least 1"),
-        assets: vec![ListedAsset { asset: Asset { id, symbol: "COIN".to_owned(), decimals: 0 }, requirement, delisted: false }],
+        assets: vec![ListedAsset {
+            asset: Asset { id, symbol: "COIN".to_owned(), decimals: 0 },
+            requirement,
+            minimum: None,
+            delisted: false,
+        }],
         start: StartAt::Tip,
         poll_interval: Duration::from_secs(1),
         fork_grace: Duration::from_secs(60),

@@ -32,11 +32,13 @@ pub struct UtxoPlan {
     pub fork_grace: &'static str,
     /// Addresses of the configuration file, as they are written there.
     pub watch: Vec<String>,
+    /// The least that is confirmed, in base units.
+    pub minimum: Option<u64>,
 }
 
 impl Default for UtxoPlan {
     fn default() -> Self {
-        Self { confirmations: 1, reorg_depth: 24, start: None, fork_grace: "60s", watch: Vec::new() }
+        Self { confirmations: 1, reorg_depth: 24, start: None, fork_grace: "60s", watch: Vec::new(), minimum: None }
     }
 }
 
@@ -96,6 +98,11 @@ impl UtxoStage {
             stage.expect_from(&address, from).await?;
         }
         Ok(stage)
+    }
+
+    /// From here on the audit and the configuration go by another minimum.
+    pub fn set_minimum(&mut self, minimum: Option<u64>) {
+        self.plan.minimum = minimum;
     }
 
     /// The configuration; [`Service::configure`] writes another.
@@ -232,7 +239,8 @@ impl UtxoStage {
             let script = text(output, "/scriptPubKey/hex").context("no script")?;
             let amount = base_units(output.get("value").context("no value")?)?;
             let watched = self.watched.iter().find(|(watched, _, from)| watched == script && *from <= height);
-            if let (Some((_, address, _)), true) = (watched, amount > 0) {
+            if let (Some((_, address, _)), true) = (watched, amount > 0 && self.plan.minimum.is_none_or(|least| amount >= least))
+            {
                 let index = output.get("n").and_then(Value::as_u64).context("no index")?;
                 due.insert((tx_id.to_owned(), index), Due { address: address.clone(), amount, height });
             }
@@ -273,6 +281,10 @@ fn section(node: &BitcoinFamily, plan: &UtxoPlan) -> ChainSection {
         .line(&format!("fork_grace = \"{}\"", plan.fork_grace));
     if let Some(height) = plan.start {
         chain = chain.line(&format!("start = {height}"));
+    }
+    if let Some(least) = plan.minimum {
+        let symbol = if node.kind == Needs::Litecoind { "LTC" } else { "BTC" };
+        chain = chain.line(&format!("minimum = {{ {symbol} = \"{least}\" }}"));
     }
     for (index, address) in plan.watch.iter().enumerate() {
         chain = chain.watch(address, &format!("customer-{index}"));

@@ -28,6 +28,7 @@ fn context() -> ChainContext {
         name: ChainName::new("regtest").unwrap(),
         default_requirement: Requirement::confirmations(NonZeroU32::new(2).unwrap()),
         requirements: Default::default(),
+        minimums: Default::default(),
         reorg_depth: NonZeroU64::new(6).unwrap(),
         start: StartAt::Tip,
         poll_interval: None,

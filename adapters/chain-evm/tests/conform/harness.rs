@@ -90,6 +90,7 @@ fn build(pays: Pays, url: &str) -> Arc<dyn ChainSource> {
         name: ChainName::new("conform").unwrap(),
         default_requirement: Requirement::confirmations(NonZeroU32::new(2).unwrap()),
         requirements: Default::default(),
+        minimums: Default::default(),
         reorg_depth: NonZeroU64::new(6).unwrap(),
         start: StartAt::Tip,
         poll_interval: None,

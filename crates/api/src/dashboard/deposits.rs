@@ -20,8 +20,6 @@ const ROWS: u32 = 50;
 /// The plot reads no more.
 const PLOTTED: u32 = 1_000;
 const DAY: Duration = Duration::from_secs(24 * 3600);
-const STATES: [DepositState; 5] =
-    [DepositState::Pending, DepositState::Confirmed, DepositState::Settled, DepositState::Orphaned, DepositState::Reverted];
 /// What the one search field may hold, tried in this order.
 const KINDS: [&str; 3] = ["reference", "transaction", "address"];
 
@@ -108,7 +106,7 @@ fn chains(status: &Status) -> Vec<String> {
 }
 
 fn form(fields: &Fields, status: &Status) -> Markup {
-    let states: Vec<String> = STATES.iter().map(word).collect();
+    let states: Vec<String> = DepositState::ALL.iter().map(word).collect();
     html! {
         form.search method="get" action="/deposits" role="search" {
             div.field.grow {

@@ -127,7 +127,7 @@ pub(super) fn deposit_state(state: DepositState) -> Markup {
     let class = match state {
         DepositState::Pending => "wait",
         DepositState::Confirmed | DepositState::Settled => "good",
-        DepositState::Orphaned => "quiet",
+        DepositState::Orphaned | DepositState::BelowMinimum => "quiet",
         DepositState::Reverted => "bad",
     };
     badge(class, &word(&state))

@@ -125,7 +125,8 @@ pub struct RuleView {
 pub struct LifeStepView {
     /// When it was committed.
     pub at: String,
-    /// `seen`, `confirmed`, `reverted`, `left` (its block left the best chain before it was deep enough) or `settled`.
+    /// `seen`, `confirmed`, `reverted`, `left` (its block left the best chain before it was deep enough), `settled` or
+    /// `below_minimum`.
     pub what: String,
     /// The block it is about.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -153,6 +154,10 @@ pub struct LifeStepView {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = Option<u64>)]
     pub floor: Option<Height>,
+    /// What it did not reach, in base units, as a string.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<String>)]
+    pub minimum: Option<Amount>,
 }
 
 /// A deposit and everything that happened to it, as far as history holds it.

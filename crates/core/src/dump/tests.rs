@@ -117,7 +117,7 @@ fn sample() -> Vec<DumpRecord> {
         }),
         DumpRecord::Block(block(1)),
         DumpRecord::Block(block(2)),
-        DumpRecord::Asset(ListedAsset { asset: asset(), requirement, delisted: true }),
+        DumpRecord::Asset(ListedAsset { asset: asset(), requirement, minimum: Some(Amount::from(7)), delisted: true }),
         DumpRecord::Watched(watched),
         DumpRecord::Pending(held(2, Pending { transfer: transfer(2), last_sequence: Sequence(2) })),
         DumpRecord::Reported(held(1, Reported { transfer: transfer(1), sequence: Sequence(1) })),

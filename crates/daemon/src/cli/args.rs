@@ -309,6 +309,9 @@ pub(crate) enum DepositStateArg {
     Orphaned,
     /// Was reported, then taken back.
     Reverted,
+    /// Seen, below its asset's minimum: written down, never reported.
+    #[value(name = "below_minimum")]
+    BelowMinimum,
 }
 
 impl From<DepositStateArg> for DepositState {
@@ -319,6 +322,7 @@ impl From<DepositStateArg> for DepositState {
             DepositStateArg::Settled => Self::Settled,
             DepositStateArg::Orphaned => Self::Orphaned,
             DepositStateArg::Reverted => Self::Reverted,
+            DepositStateArg::BelowMinimum => Self::BelowMinimum,
         }
     }
 }

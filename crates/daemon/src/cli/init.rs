@@ -31,6 +31,7 @@ listen = "127.0.0.1:8787"               # the API; port 0 takes any free one. Ot
 # Every chain takes, beside its own keys:
 #   confirmations = { default = 3 }     # required; the block itself counts. Per asset: USDC = 12, "safe", "finalized",
 #                                       # or { at_least = 12, tag = "finalized" }
+#   minimum = { USDC = "1000000" }      # optional, in base units by symbol; what is less is written down, never confirmed
 #   reorg_depth = 24                    # required; blocks that may still change. At least the deepest confirmations
 #   start = "tip"                       # or the first height to read, at the very first start
 #   poll_interval = "5s"                # between two looks at the tip; by default what fits the chain

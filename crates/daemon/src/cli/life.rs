@@ -42,6 +42,10 @@ fn words(step: &LifeStepView) -> String {
         "reverted" => format!("taken back: block {block} left the best chain{ancestor}: {event}"),
         "left" => format!("block {block} left the best chain{ancestor}"),
         "settled" => format!("final: at or below the floor {}", step.floor.map(|floor| floor.to_string()).unwrap_or_default()),
+        "below_minimum" => {
+            let minimum = step.minimum.map(|minimum| minimum.to_string()).unwrap_or_default();
+            format!("seen in block {block}, below the minimum of {minimum} base units: written down, not reported")
+        }
         other => other.to_owned(),
     }
 }

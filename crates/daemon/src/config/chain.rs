@@ -1,7 +1,7 @@
 //! `[chains.NAME]`: the keys that mean the same on every chain; the rest belongs to the adapter.
 
-use super::confirmations;
 use super::value::shown;
+use super::{confirmations, minimum};
 use confirmd_core::{
     Address, ChainContext, ChainId, ChainName, ChainSource, ConfigError, Height, HumanDuration, NewHeads, Registry, Requirement,
     SourceMeter, StartAt, parse_table,
@@ -17,6 +17,7 @@ use toml::Value;
 const COMMON: &[&str] = &[
     "kind",
     "confirmations",
+    "minimum",
     "reorg_depth",
     "start",
     "poll_interval",
@@ -69,6 +70,7 @@ pub struct ConfiguredAddress {
 struct Common {
     kind: Option<String>,
     confirmations: Option<Value>,
+    minimum: Option<Value>,
     reorg_depth: Option<Value>,
     start: Option<Value>,
     poll_interval: Option<HumanDuration>,
@@ -103,6 +105,7 @@ impl ChainConfig {
             reorg_depth: reorg_depth(common.reorg_depth, default_requirement, &requirements)?,
             default_requirement,
             requirements,
+            minimums: minimum::read(common.minimum)?,
             start: start(common.start)?,
             poll_interval: span(common.poll_interval, "poll_interval")?,
             fork_grace: common.fork_grace.map_or(FORK_GRACE, |span| span.0),
@@ -110,13 +113,15 @@ impl ChainConfig {
             span_max: common.span_max.map(|value| positive(&value, "span_max")).transpose()?,
             meter: meter.clone(),
         };
-        let symbols: Vec<String> = context.requirements.keys().cloned().collect();
+        let deep: Vec<String> = context.requirements.keys().cloned().collect();
+        let small: Vec<String> = context.minimums.keys().cloned().collect();
         let new_heads = match registry.new_heads(kind.name) {
             Some(build) => build(&context, table.clone()).map_err(with_common_keys)?,
             None => None,
         };
         let source = (kind.build)(context, table).map_err(with_common_keys)?;
-        check_symbols(&symbols, source.as_ref())?;
+        check_symbols("confirmations", &deep, "default, ", source.as_ref())?;
+        check_symbols("minimum", &small, "", source.as_ref())?;
         let watch = addresses(common.watch, source.as_ref())?;
         Ok(Self { name, kind: kind.name, source, new_heads, meter, watch, rescan_share })
     }
@@ -204,13 +209,13 @@ fn start(value: Option<Value>) -> Result<StartAt, ConfigError> {
     }
 }
 
-fn check_symbols(symbols: &[String], source: &dyn ChainSource) -> Result<(), ConfigError> {
+fn check_symbols(key: &str, symbols: &[String], also: &str, source: &dyn ChainSource) -> Result<(), ConfigError> {
     let known: Vec<&str> = source.profile().assets.iter().map(|listed| listed.asset.symbol.as_str()).collect();
     match symbols.iter().find(|symbol| !known.contains(&symbol.as_str())) {
         None => Ok(()),
         Some(symbol) => {
-            let problem = format!("no asset of this chain has the symbol {symbol:?}; known: default, {}", known.join(", "));
-            Err(ConfigError::new(format!("confirmations.{symbol}"), problem))
+            let problem = format!("no asset of this chain has the symbol {symbol:?}; known: {also}{}", known.join(", "));
+            Err(ConfigError::new(format!("{key}.{symbol}"), problem))
         }
     }
 }

@@ -11,6 +11,7 @@ mod home;
 #[cfg(test)]
 mod hostile;
 mod locate;
+mod minimum;
 mod operations;
 mod sink;
 mod state;

@@ -55,8 +55,12 @@ fn a_good_configuration_is_read_as_it_is_written() {
         "[chains.btc]",
         "[chains.btc]\nstart = 7\npoll_interval = '250ms'\nfork_grace = '1m'\nbehind_alarm = '2m'\nspan_max = 9",
     );
+    let text = text.replace("[chains.anvil]", "[chains.anvil]\nminimum = { ETH = '100000000000000000000', USDC = 7 }");
     let config = build(&text).unwrap();
     let profile = config.chains[0].source.profile();
+    let minimums: Vec<_> = profile.assets.iter().map(|listed| listed.minimum.map(|minimum| minimum.to_string())).collect();
+    assert_eq!(minimums, [Some("100000000000000000000".to_owned()), Some("7".to_owned())]);
+    assert_eq!(config.chains[1].source.profile().assets[0].minimum, None);
     assert_eq!((config.chains[0].kind, profile.chain.as_str(), profile.start), ("evm", "eip155:31337", StartAt::Tip));
     let requirement = |symbol: &str| profile.assets.iter().find(|a| a.asset.symbol == symbol).unwrap().requirement;
     assert_eq!((requirement("USDC").at_least.get(), requirement("USDC").tag), (5, Some(FinalityTag::Finalized)));
@@ -145,6 +149,13 @@ fn mistakes_in_a_chain() {
             "chains.anvil.reorg_depth",
             &["16", "confirmations.USDC = 17", "raise reorg_depth to at least 17"],
         ),
+        (below("[chains.anvil]", "minimum = 5"), "chains.anvil.minimum", &["conf.toml:5", "5 is not a table", "USDC = "]),
+        (below("[chains.anvil]", "minimum = { USDC = 0 }"), "chains.anvil.minimum.USDC", &["conf.toml:5", "remove the line"]),
+        (below("[chains.anvil]", "minimum = { USDC = -1 }"), "chains.anvil.minimum.USDC", &["-1 is not", "base units"]),
+        (below("[chains.anvil]", "minimum = { USDC = 0.5 }"), "chains.anvil.minimum.USDC", &["0.5 is not", "base units"]),
+        (below("[chains.anvil]", "minimum = { USDC = '1 USDC' }"), "chains.anvil.minimum.USDC", &["1 USDC", "base units"]),
+        (below("[chains.anvil]", "minimum = { default = 5 }"), "chains.anvil.minimum.default", &["by its symbol"]),
+        (below("[chains.anvil]", "minimum = { USDT = 5 }"), "chains.anvil.minimum.USDT", &["USDT", "known: ETH, USDC"]),
         (with("reorg_depth = 16", ""), "chains.anvil.reorg_depth", &["missing", "24 suits Bitcoin"]),
         (with("reorg_depth = 16", "reorg_depth = 0"), "chains.anvil.reorg_depth", &["conf.toml:9", "0", "at least 1"]),
         (

@@ -127,6 +127,22 @@ fn of_record(record: &DepositRecord, state: &ChainState) -> String {
         DepositState::Reverted => {
             format!("output {output} was confirmed, then taken back: block {} left the best chain", record.block)
         }
+        DepositState::BelowMinimum => below_minimum(record, state),
+    }
+}
+
+/// A payment that is written down alone, and what the minimum is by now.
+fn below_minimum(record: &DepositRecord, state: &ChainState) -> String {
+    let (output, amount, symbol) = (record.key.output_index, record.amount, &record.asset.symbol);
+    let what = format!("output {output} pays {amount} base units of {symbol} in block {}", record.block);
+    match state.watch.asset(&record.asset.id) {
+        None => format!("{what}, below the minimum of then; {symbol} is no longer listed"),
+        Some(listed) => match listed.minimum_above(amount) {
+            Some(minimum) => format!("{what}, below minimum.{symbol} = {minimum}: it is written down and never confirmed"),
+            None => format!(
+                "{what}, below the minimum of then; it is not below the one of now, and a rescan of its block confirms it: `confirmd rescan start`"
+            ),
+        },
     }
 }
 
@@ -162,6 +178,9 @@ fn unrecorded(transfer: &Transfer, state: &ChainState) -> String {
             format!("{what}; that address is watched from height {} on", entry.from)
         }
         _ if !read => format!("{what}; that block is not read yet"),
+        _ if state.watch.asset(&payment.asset).is_some_and(|listed| listed.minimum_above(payment.amount).is_some()) => {
+            format!("{what}; that is below `minimum`: it would be written down only, and is forgotten after `state.history`")
+        }
         _ => format!("{what}; it should be in our records unless it is older than `state.history`"),
     }
 }

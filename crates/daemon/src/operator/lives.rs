@@ -65,6 +65,7 @@ fn step_view(step: LifeStep) -> LifeStepView {
         confirmations: None,
         rule: None,
         floor: None,
+        minimum: None,
     };
     match step.what {
         LifeEvent::Seen(block) => LifeStepView { what: "seen".to_owned(), block: Some(block), ..nothing },
@@ -92,5 +93,8 @@ fn step_view(step: LifeStep) -> LifeStepView {
         },
         LifeEvent::Left { block, ancestor } => LifeStepView { what: "left".to_owned(), block: Some(block), ancestor, ..nothing },
         LifeEvent::Settled(floor) => LifeStepView { what: "settled".to_owned(), floor: Some(floor), ..nothing },
+        LifeEvent::BelowMinimum { block, minimum } => {
+            LifeStepView { what: "below_minimum".to_owned(), block: Some(block), minimum: Some(minimum), ..nothing }
+        }
     }
 }

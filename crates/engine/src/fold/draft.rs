@@ -2,7 +2,7 @@
 
 use super::Rules;
 use confirmd_core::{
-    Archived, ByHeight, ChainState, Change, ChangeSet, DepositKey, Height, Held, Orphaned, Pending, Reported, Sequence,
+    Archived, ByHeight, ChainState, Change, ChangeSet, DepositKey, Height, Held, Orphaned, Pending, Reported, Sequence, Small,
     Timestamp, Transfer, WatchEntry,
 };
 use std::collections::{BTreeMap, HashSet};
@@ -64,6 +64,7 @@ pub(crate) struct Draft<'a> {
     pub(crate) pending: Overlay<'a, Pending>,
     pub(crate) reported: Overlay<'a, Reported>,
     pub(crate) orphaned: Overlay<'a, Orphaned>,
+    small: Vec<Small>,
     archived: BTreeMap<DepositKey, Archived>,
     set: ChangeSet,
 }
@@ -76,6 +77,7 @@ impl<'a> Draft<'a> {
             pending: Overlay::new(&state.pending),
             reported: Overlay::new(&state.reported),
             orphaned: Overlay::new(&state.orphaned),
+            small: Vec::new(),
             archived: BTreeMap::new(),
             set: ChangeSet::new(rules.chain.clone(), state.version),
         }
@@ -87,6 +89,10 @@ impl<'a> Draft<'a> {
 
     pub(crate) fn event(&mut self, transfer: &Transfer, sequence: Sequence, confirmations: u64, decided_at: Timestamp) {
         self.set.push_event(self.rules.event(self.state, transfer, sequence, confirmations, decided_at));
+    }
+
+    pub(crate) fn small(&mut self, small: Small) {
+        self.small.push(small);
     }
 
     pub(crate) fn archive(&mut self, transfer: &Transfer, sequence: Sequence) {
@@ -107,10 +113,11 @@ impl<'a> Draft<'a> {
     /// The net change.
     pub(crate) fn finish(mut self) -> ChangeSet {
         let forgotten = self.forgotten();
-        let Self { pending, reported, orphaned, archived, mut set, .. } = self;
+        let Self { pending, reported, orphaned, small, archived, mut set, .. } = self;
         set.changes.extend(pending.into_changes(Change::PendingPut, Change::PendingDropped));
         set.changes.extend(reported.into_changes(Change::ReportedPut, Change::ReportedDropped));
         set.changes.extend(orphaned.into_changes(Change::OrphanedPut, Change::OrphanedDropped));
+        set.changes.extend(small.into_iter().map(Change::SmallSeen));
         set.changes.extend(archived.into_iter().map(|(key, archived)| Change::Archived(key, archived)));
         set.changes.extend(forgotten);
         set

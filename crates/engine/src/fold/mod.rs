@@ -9,8 +9,8 @@ mod draft;
 use crate::contract::Breach;
 use crate::due::{DueIndex, needed};
 use confirmd_core::{
-    Archived, BlockRef, ChainId, ChainName, ChainState, Change, ChangeSet, DepositKey, Epoch, Event, EventId, FinalityTag,
-    Height, Orphaned, Pending, Reported, Sequence, Timestamp, Transfer, WatchState, confirmations,
+    Amount, Archived, BlockRef, ChainId, ChainName, ChainState, Change, ChangeSet, DepositKey, Epoch, Event, EventId,
+    FinalityTag, Height, Orphaned, Pending, Reported, Sequence, Small, Timestamp, Transfer, WatchState, confirmations,
 };
 use draft::Draft;
 use std::collections::{BTreeMap, BTreeSet};
@@ -168,7 +168,7 @@ fn disprove(draft: &mut Draft<'_>, seen: &Observation) {
     take_back(draft, pending, reported, seen.decided_at);
 }
 
-/// Takes new payments in as pending. Returns their keys.
+/// Takes new payments in as pending, and writes down those below their asset's minimum. Returns the keys of the former.
 fn add(draft: &mut Draft<'_>, seen: &Observation) -> Result<BTreeSet<DepositKey>, Breach> {
     let mut added = BTreeSet::new();
     for transfer in &seen.transfers {
@@ -194,6 +194,11 @@ fn add(draft: &mut Draft<'_>, seen: &Observation) -> Result<BTreeSet<DepositKey>
             (None, Some(archived)) => archived.sequence,
             (None, None) => Sequence::NONE,
         };
+        if let Some(minimum) = minimum_above(draft.state, transfer) {
+            // What was told of the key before stays where it is.
+            draft.small(Small { transfer: transfer.clone(), minimum, last_sequence });
+            continue;
+        }
         draft.orphaned.drop(key);
         draft.pending.put(Pending { transfer: transfer.clone(), last_sequence });
         added.insert(key.clone());
@@ -206,6 +211,11 @@ fn takes_new(state: &ChainState, transfer: &Transfer) -> bool {
     let watching = state.watch.get(transfer.payment.address.bytes()).is_some_and(|entry| entry.state == WatchState::Watching);
     let listed = state.watch.asset(&transfer.payment.asset).is_some_and(|asset| !asset.delisted);
     watching && listed
+}
+
+/// The minimum that a payment does not reach.
+fn minimum_above(state: &ChainState, transfer: &Transfer) -> Option<Amount> {
+    state.watch.asset(&transfer.payment.asset)?.minimum_above(transfer.payment.amount)
 }
 
 /// The chain's own finality rises, and falls only to the ancestor of a branch that is left (S18): what was called final on it
@@ -224,7 +234,7 @@ fn raise_marks(draft: &mut Draft<'_>, seen: &Observation) -> BTreeMap<FinalityTa
     marks
 }
 
-/// Confirms what is deep enough now, oldest first.
+/// Confirms what is deep enough now and reaches its asset's minimum, oldest first.
 fn confirm(
     draft: &mut Draft<'_>,
     due: &DueIndex,
@@ -238,6 +248,15 @@ fn confirm(
     let mut deep: Vec<Pending> = pending.filter(|pending| is_deep_enough(pending, draft.state, tip, marks)).cloned().collect();
     deep.sort_by_key(|pending| place(&pending.transfer));
     for Pending { transfer, last_sequence } in deep {
+        draft.pending.drop(&transfer.key);
+        if let Some(minimum) = minimum_above(draft.state, &transfer) {
+            // The minimum was raised while it waited. What was told of the key before is kept as that of an orphaned one.
+            if last_sequence > Sequence::NONE {
+                draft.orphaned.put(Orphaned { transfer: transfer.clone(), last_sequence });
+            }
+            draft.small(Small { transfer, minimum, last_sequence });
+            continue;
+        }
         let sequence = last_sequence.next();
         debug_assert!(sequence.stands(), "a confirmed event's sequence is odd");
         draft.event(&transfer, sequence, confirmations(tip, transfer.block.height), decided_at);

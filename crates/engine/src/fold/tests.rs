@@ -13,6 +13,8 @@ struct Book {
     due: DueIndex,
     archived: BTreeMap<DepositKey, Archived>,
     events: Vec<(EventKind, String, u64)>,
+    /// Seen below the minimum: transaction, amount, last sequence.
+    small: Vec<(String, u64, u64)>,
 }
 
 fn chain_id() -> ChainId {
@@ -48,8 +50,14 @@ impl Book {
             epoch: Epoch(1),
             reorg_depth: NonZeroU64::new(6).unwrap(),
         };
-        let mut book =
-            Self { rules, state: ChainState::default(), due: DueIndex::default(), archived: BTreeMap::new(), events: Vec::new() };
+        let mut book = Self {
+            rules,
+            state: ChainState::default(),
+            due: DueIndex::default(),
+            archived: BTreeMap::new(),
+            events: Vec::new(),
+            small: Vec::new(),
+        };
         book.list(confirmations, tag);
         let entry = WatchEntry {
             address: Address::new(*b"alice", "alice"),
@@ -66,7 +74,14 @@ impl Book {
     fn list(&mut self, confirmations: u32, tag: Option<FinalityTag>) {
         let asset = Asset { id: AssetId::native(&chain_id(), 1).unwrap(), symbol: "COIN".into(), decimals: 0 };
         let requirement = Requirement { at_least: NonZeroU32::new(confirmations).unwrap(), tag };
-        self.change(vec![Change::AssetPut(ListedAsset { asset, requirement, delisted: false })]);
+        self.change(vec![Change::AssetPut(ListedAsset { asset, requirement, minimum: None, delisted: false })]);
+    }
+
+    /// From here on payments below it are not confirmed.
+    fn minimum(&mut self, minimum: Option<u64>) {
+        let id = AssetId::native(&chain_id(), 1).unwrap();
+        let listed = self.state.watch.asset(&id).unwrap().clone();
+        self.change(vec![Change::AssetPut(ListedAsset { minimum: minimum.map(Amount::from), ..listed })]);
     }
 
     fn change(&mut self, changes: Vec<Change>) {
@@ -81,6 +96,10 @@ impl Book {
         for change in &set.changes {
             if let Change::Archived(key, archived) = change {
                 self.archived.insert(key.clone(), *archived);
+            }
+            if let Change::SmallSeen(small) = change {
+                let amount = small.transfer.payment.amount.to_string().parse().unwrap();
+                self.small.push((small.transfer.key.tx_id.to_string(), amount, small.last_sequence.0));
             }
         }
         for (event, _) in set.events {
@@ -116,6 +135,10 @@ impl Book {
         let seen = Observation { marks: vec![(tag, Height(height))], ..Observation::default() };
         let set = fold(&self.state, &self.due, &seen, &self.rules).unwrap();
         self.take(set);
+    }
+
+    fn small(&self) -> Vec<(&str, u64, u64)> {
+        self.small.iter().map(|(tx, amount, last)| (tx.as_str(), *amount, *last)).collect()
     }
 
     fn events(&self) -> Vec<(EventKind, &str, u64)> {
@@ -327,4 +350,94 @@ fn a_fold_over_nothing_changes_nothing() {
     let book = Book::new(1, None);
     let set = fold(&book.state, &book.due, &Observation::default(), &book.rules).unwrap();
     assert!(set.is_empty(), "{set:?}");
+}
+
+#[test]
+fn what_is_below_the_minimum_is_written_down_alone_and_what_equals_it_is_confirmed() {
+    let mut book = Book::new(1, None);
+    book.minimum(Some(5));
+    book.see("a", 1, 1, vec![pay("less", 4, 1, "a"), pay("equal", 5, 1, "a"), pay("more", 6, 1, "a")]);
+    book.see("a", 2, 20, vec![]);
+    assert_eq!(book.events(), [(Confirmed, "equal", 1), (Confirmed, "more", 1)]);
+    assert_eq!(book.small(), [("less", 4, 0)]);
+    assert!(book.state.pending.is_empty() && book.state.orphaned.is_empty(), "nothing holds it");
+}
+
+#[test]
+fn a_reported_deposit_that_a_reorg_makes_small_is_reverted_and_stays_so_until_it_is_large_again() {
+    let mut book = Book::new(1, None);
+    book.minimum(Some(5));
+    book.see("a", 1, 1, vec![pay("t", 9, 1, "a")]);
+    book.reorg(0, "b", 2, vec![pay("t", 4, 1, "b")]);
+    assert_eq!(book.events(), [(Confirmed, "t", 1), (Reverted, "t", 2)]);
+    assert_eq!(book.small(), [("t", 4, 2)]);
+    book.see("b", 3, 5, vec![]);
+    assert_eq!(book.events().len(), 2);
+    book.reorg(0, "c", 6, vec![pay("t", 9, 2, "c")]);
+    assert_eq!(book.events()[2..], [(Confirmed, "t", 3)]);
+}
+
+#[test]
+fn a_reverted_deposit_that_stays_small_keeps_its_sequence_past_the_floor() {
+    let mut book = Book::new(1, None);
+    book.minimum(Some(5));
+    book.see("a", 1, 1, vec![pay("t", 9, 1, "a")]);
+    book.reorg(0, "b", 30, vec![pay("t", 4, 1, "b")]);
+    assert_eq!((book.events().len(), book.archived[&pay("t", 4, 1, "b").key].sequence), (2, Sequence(2)));
+    book.minimum(None);
+    // Read again by a rescan.
+    book.try_see(None, vec![], vec![pay("t", 4, 1, "b")]).unwrap();
+    assert_eq!(book.events()[2..], [(Confirmed, "t", 3)]);
+}
+
+#[test]
+fn a_small_payment_that_a_reorg_makes_large_is_confirmed() {
+    let mut book = Book::new(1, None);
+    book.minimum(Some(5));
+    book.see("a", 1, 1, vec![pay("t", 4, 1, "a")]);
+    book.reorg(0, "b", 2, vec![pay("t", 5, 2, "b")]);
+    assert_eq!(book.events(), [(Confirmed, "t", 1)]);
+}
+
+#[test]
+fn a_raised_minimum_takes_no_report_back_and_lets_what_waits_go_with_its_sequence() {
+    let mut book = Book::new(3, None);
+    book.see("a", 1, 3, vec![pay("told", 4, 1, "a"), pay("waits", 4, 3, "a")]);
+    book.reorg(2, "b", 3, vec![pay("waits", 4, 3, "b")]);
+    book.minimum(Some(5));
+    book.see("b", 4, 8, vec![]);
+    assert_eq!((book.events(), book.small()), (vec![(Confirmed, "told", 1)], vec![("waits", 4, 0)]));
+    assert!(book.state.pending.is_empty() && book.state.orphaned.is_empty());
+    // One that was told before and waits again keeps what it was told.
+    let mut book = Book::new(2, None);
+    book.see("a", 1, 2, vec![pay("t", 4, 1, "a")]);
+    book.reorg(0, "b", 3, vec![pay("t", 4, 3, "b")]);
+    book.minimum(Some(5));
+    book.see("b", 4, 5, vec![]);
+    assert_eq!(book.events(), [(Confirmed, "t", 1), (Reverted, "t", 2)]);
+    assert_eq!(book.small(), [("t", 4, 2)]);
+    book.see("b", 6, 20, vec![]);
+    assert_eq!(book.archived[&pay("t", 4, 3, "b").key].sequence, Sequence(2));
+}
+
+#[test]
+fn a_lowered_minimum_confirms_what_was_small_only_when_it_is_read_again() {
+    let mut book = Book::new(1, None);
+    book.minimum(Some(5));
+    book.see("a", 1, 1, vec![pay("t", 4, 1, "a")]);
+    book.minimum(Some(4));
+    book.see("a", 2, 3, vec![]);
+    assert_eq!(book.events(), []);
+    book.try_see(None, vec![], vec![pay("t", 4, 1, "a")]).unwrap();
+    assert_eq!(book.events(), [(Confirmed, "t", 1)]);
+}
+
+#[test]
+fn a_small_payment_to_a_removed_address_is_not_even_written_down() {
+    let mut book = Book::new(1, None);
+    book.minimum(Some(5));
+    let entry = book.state.watch.get(b"alice").unwrap().clone();
+    book.change(vec![Change::WatchPut(WatchEntry { state: WatchState::Removed, ..entry })]);
+    book.see("a", 1, 1, vec![pay("t", 4, 1, "a")]);
+    assert_eq!((book.events().len(), book.small().len()), (0, 0));
 }

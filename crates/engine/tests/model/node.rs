@@ -92,7 +92,7 @@ impl Node {
         let mut inner = self.inner();
         let (_, pays) = &mut inner.txs[tx];
         if other {
-            pays.iter_mut().for_each(|pay| pay.amount += 1_000_000);
+            pays.iter_mut().for_each(|pay| pay.amount = (pay.amount + 1_000_000) % 3_000_000);
         }
         pays.clone()
     }

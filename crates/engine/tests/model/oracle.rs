@@ -9,6 +9,9 @@ use confirmd_testkit::model::{Happening, Ledger, Model, Rule, Standing, Told};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// Payments below their minimum: where they are, and how much.
+pub(crate) type Small = BTreeMap<DepositKey, (confirmd_core::BlockRef, confirmd_core::Amount)>;
+
 /// One chain: what really is, what must be told, and what was recorded.
 #[derive(Debug)]
 pub(crate) struct Chain {
@@ -63,6 +66,15 @@ impl Chain {
     pub(crate) fn new(id: ChainId, node: Node, reorg_depth: u64) -> Self {
         let (model, mirror) = (Model::new(reorg_depth), ChainState::default());
         Self { id, node, model, mirror, reverts_settled: false, stranded: BTreeSet::new(), reorg_depth }
+    }
+
+    /// What must be written down of payments below their minimum: key, block and amount.
+    pub(crate) fn small(&self) -> Small {
+        self.model
+            .small()
+            .iter()
+            .map(|(key, transfer)| (key.clone(), (transfer.block.clone(), transfer.payment.amount)))
+            .collect()
     }
 
     fn forget(&mut self) {
@@ -377,7 +389,7 @@ fn reanchored(change: &Change) -> Option<confirmd_core::BlockRef> {
 fn decides(change: &Change) -> bool {
     use Change::{
         Archived, FloorRaised, MarkRaised, OrphanedDropped, OrphanedPut, PendingDropped, PendingPut, ReportedDropped,
-        ReportedPut, TrailCut, TrailForgot, TrailJumped, TrailPushed,
+        ReportedPut, SmallSeen, TrailCut, TrailForgot, TrailJumped, TrailPushed,
     };
     matches!(
         change,
@@ -393,6 +405,7 @@ fn decides(change: &Change) -> bool {
             | ReportedDropped(_)
             | OrphanedPut(_)
             | OrphanedDropped(_)
+            | SmallSeen(_)
             | Archived(..)
     )
 }

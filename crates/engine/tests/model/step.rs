@@ -102,11 +102,17 @@ pub(crate) struct Setup {
     pub(crate) tag: u8,
     /// Bit n: address n (of the first 2) stands in the configuration.
     pub(crate) watch: u8,
+    /// Each asset's minimum, of [`MINIMUMS`].
+    #[serde(default)]
+    pub(crate) minimum: [u8; 3],
 }
+
+/// None; what the third payment of a chain exactly is; what only payments that were executed anew reach.
+pub(crate) const MINIMUMS: [Option<u64>; 3] = [None, Some(30), Some(1_000_000)];
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { confirmations: [2, 4, 1], delisted: 0, tag: 0, watch: 3 }
+        Self { confirmations: [2, 4, 1], delisted: 0, tag: 0, watch: 3, minimum: [0; 3] }
     }
 }
 
@@ -204,11 +210,10 @@ fn cut() -> impl Strategy<Value = Cut> {
 
 fn setup() -> impl Strategy<Value = Setup> {
     let delisted = prop_oneof![3 => Just(0u8), 1 => 0..8u8];
-    (prop::array::uniform3(1..7u8), delisted, 0..3u8, 0..4u8).prop_map(|(confirmations, delisted, tag, watch)| Setup {
-        confirmations,
-        delisted,
-        tag,
-        watch,
+    let minimum = prop::array::uniform3(prop_oneof![3 => Just(0u8), 1 => 1..3u8]);
+    (prop::array::uniform3(1..7u8), delisted, 0..3u8, 0..4u8, minimum).prop_map(|parts| {
+        let (confirmations, delisted, tag, watch, minimum) = parts;
+        Setup { confirmations, delisted, tag, watch, minimum }
     })
 }
 

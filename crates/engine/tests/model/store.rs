@@ -1,12 +1,12 @@
 //! A store between the engine and the real one: every write may be the last thing the process does.
 
-use super::oracle::Oracle;
+use super::oracle::{Oracle, Small};
 use super::step::Cut;
 use async_trait::async_trait;
 use confirmd_core::{
     Archived, Attempt, ChainId, ChainState, ChangeSet, CommitReceipt, ConsumerName, ConsumerSpec, ConsumerStatus, DeliveredPage,
-    Delivery, DeliveryFilter, DeliveryRecord, DepositKey, Epoch, Height, Outbox, Pace, Position, Rescan, SettledDeposit,
-    StateStore, StoreError, StoreId, Timestamp, WatchEntry,
+    Delivery, DeliveryFilter, DeliveryRecord, DepositFilter, DepositKey, DepositState, Epoch, Height, History, Outbox, Pace,
+    Position, Rescan, SettledDeposit, StateStore, StoreError, StoreId, Timestamp, WatchEntry,
 };
 use confirmd_store_sled::{OpenOptions, SledStore};
 use confirmd_testkit::{MemoryDisk, MemoryStore};
@@ -17,9 +17,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake};
 
-/// Both sides of a store.
-pub(crate) trait Both: StateStore + Outbox {}
-impl<T: StateStore + Outbox> Both for T {}
+/// All sides of a store.
+pub(crate) trait Both: StateStore + Outbox + History {}
+impl<T: StateStore + Outbox + History> Both for T {}
+
+/// What is written down of a chain's payments below their minimum.
+pub(crate) fn small(store: &dyn Both, chain: &ChainId) -> Small {
+    let filter =
+        DepositFilter { chain: Some(chain.clone()), state: Some(DepositState::BelowMinimum), ..DepositFilter::default() };
+    let records = at_once(store.deposits(&filter, None, 10_000)).expect("the store answers");
+    records.into_iter().map(|record| (record.key, (record.block, record.amount))).collect()
+}
 
 /// What a store stands on.
 #[derive(Debug)]
@@ -91,6 +99,11 @@ pub(crate) struct Gate {
 impl Gate {
     pub(crate) fn new(inner: Arc<dyn Both>, oracle: Arc<Mutex<Oracle>>, crash: Arc<Crash>) -> Self {
         Self { inner, oracle, crash, dead: AtomicBool::new(false) }
+    }
+
+    /// See [`small`].
+    pub(crate) fn small(&self, chain: &ChainId) -> Small {
+        small(self.inner.as_ref(), chain)
     }
 
     /// The process has to be started again.

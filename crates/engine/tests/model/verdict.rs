@@ -2,6 +2,7 @@
 
 use super::node::ADDRESSES;
 use super::oracle::{Book, Oracle};
+use super::store::Gate;
 use confirmd_core::{Address, ChainId, DepositKey, Payment};
 use confirmd_testkit::ScriptedChain;
 use confirmd_testkit::model::Standing;
@@ -67,6 +68,17 @@ fn compare(oracle: &Oracle, book: &Book, standing: &Holdings) -> Result<(), Stri
         let kept = book.before.rows().get(*place).is_some_and(|before| before.stands && before.payment == row.payment);
         if standing.get(*place) != Some(&row.payment) && !kept && !missed(place).contains(&true) {
             return Err(format!("{} credits {:?} for {place:?}, not {:?}", book.name, row.payment, standing.get(*place)));
+        }
+    }
+    Ok(())
+}
+
+/// Of payments below their minimum those of the followed branch are in the read model, as they sit there, and no others.
+pub(crate) fn small_payments_are_written_down(oracle: &Oracle, gate: &Gate) -> Result<(), String> {
+    for chain in &oracle.chains {
+        let (recorded, wanted) = (gate.small(&chain.id), chain.small());
+        if recorded != wanted {
+            return Err(format!("{}: below their minimum are recorded {recorded:?}, the model says {wanted:?}", chain.id));
         }
     }
     Ok(())

@@ -5,11 +5,11 @@ mod operator;
 use super::node::{ADDRESSES, Faulty, Node};
 use super::oracle::{Chain, Oracle};
 use super::sink::Scripted;
-use super::step::{Case, Setup, Step};
+use super::step::{Case, MINIMUMS, Setup, Step};
 use super::store::{Crash, Disk, Gate};
 use confirmd_core::{
-    ChainProfile, Clock, ConsumerFilter, ConsumerName, ConsumerSpec, ConsumerStart, Epoch, FinalityTag, ListedAsset, Outbox,
-    Requirement, StartAt, Timestamp, WatchState,
+    Amount, ChainProfile, Clock, ConsumerFilter, ConsumerName, ConsumerSpec, ConsumerStart, Epoch, FinalityTag, ListedAsset,
+    Outbox, Requirement, StartAt, Timestamp, WatchState,
 };
 use confirmd_engine::{ConfigWatch, Pump, PumpDeps, Resume, RetrySchedule, WatchError, Watcher, WatcherDeps, WatcherHandle};
 use confirmd_testkit::{ScriptedChain, scripted_profile};
@@ -123,7 +123,9 @@ fn profile(chain: usize, setup: &Setup, start: StartAt) -> ChainProfile {
         let mut named = native.clone();
         named.id = confirmd_core::AssetId::native(&profile.chain, u32::try_from(asset).unwrap() + 1).unwrap();
         named.symbol = ["COIN", "TOKEN", "FINAL"][asset].to_owned();
-        ListedAsset { asset: named, requirement: Requirement { at_least, tag: tag.filter(|_| asset == 2) }, delisted: false }
+        let requirement = Requirement { at_least, tag: tag.filter(|_| asset == 2) };
+        let minimum = MINIMUMS[usize::from(setup.minimum[asset]) % MINIMUMS.len()].map(Amount::from);
+        ListedAsset { asset: named, requirement, minimum, delisted: false }
     };
     profile.assets = (0..3usize).filter(|asset| setup.delisted & (1 << asset) == 0).map(listed).collect();
     profile.start = start;
@@ -206,6 +208,12 @@ impl World {
             let loaded = super::store::at_once(inner.load(&oracle.chains[at].id)).unwrap().unwrap_or_default();
             if loaded != oracle.chains[at].mirror {
                 oracle.violated(format!("G5: loaded {loaded:?}, committed {:?}", self.nodes[at]));
+            }
+        }
+        for at in 0..oracle.chains.len() {
+            let (recorded, wanted) = (super::store::small(inner.as_ref(), &oracle.chains[at].id), oracle.chains[at].small());
+            if recorded != wanted {
+                oracle.violated(format!("below their minimum are recorded {recorded:?}, the model says {wanted:?}"));
             }
         }
         drop(oracle);
@@ -454,6 +462,9 @@ impl World {
     }
 
     fn delivered(&self) -> Result<Counts, String> {
+        if let Some(process) = &self.process {
+            super::verdict::small_payments_are_written_down(&self.oracle(), &process.gate)?;
+        }
         super::verdict::consumers_hold_what_the_model_says(&self.oracle())?;
         if self.plain {
             super::verdict::the_chain_itself_says_the_same(&self.oracle())?;

@@ -108,12 +108,12 @@ async fn t8_a_newer_format_of_the_store_is_refused_and_both_versions_are_named()
         let db = sled::open(world.directory.path()).unwrap();
         let key = crate::keys::meta();
         let meta: crate::rows::Meta = crate::record::unseal(key.as_ref(), &db.get(&key).unwrap().unwrap()).unwrap();
-        let newer = crate::rows::Meta { format: 4, ..meta };
+        let newer = crate::rows::Meta { format: 5, ..meta };
         db.insert(&key, crate::record::seal(key.as_ref(), &newer).unwrap()).unwrap();
         db.flush().unwrap();
     }
     let text = refusal(open(world.directory.path()).await);
-    assert!(text.contains("format 4") && text.contains("format 3"), "{text}");
+    assert!(text.contains("format 5") && text.contains("format 4"), "{text}");
 }
 
 #[tokio::test]

@@ -40,7 +40,7 @@ pub(crate) fn asset() -> Asset {
 
 pub(crate) fn listed() -> ListedAsset {
     let requirement = Requirement::confirmations(NonZeroU32::new(3).unwrap());
-    ListedAsset { asset: asset(), requirement, delisted: false }
+    ListedAsset { asset: asset(), requirement, minimum: None, delisted: false }
 }
 
 pub(crate) fn key(n: u64) -> DepositKey {

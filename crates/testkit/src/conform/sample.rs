@@ -24,7 +24,7 @@ pub(crate) fn asset(chain: &ChainId, number: u64) -> Asset {
 /// The asset as an operator lists it.
 pub(crate) fn listed(chain: &ChainId, number: u64, delisted: bool) -> ListedAsset {
     let requirement = Requirement::confirmations(NonZeroU32::MIN);
-    ListedAsset { asset: asset(chain, number), requirement, delisted }
+    ListedAsset { asset: asset(chain, number), requirement, minimum: None, delisted }
 }
 
 /// A deposit's key; numbers are keys.

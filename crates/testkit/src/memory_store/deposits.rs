@@ -2,15 +2,24 @@
 
 use super::disk::Books;
 use confirmd_core::{
-    Asset, Change, ChangeSet, DepositKey, DepositRecord, DepositState, Position, Sequence, Timestamp, Transfer, WatchEntry,
+    Asset, Change, ChangeSet, DepositKey, DepositRecord, DepositState, Position, Sequence, Small, Timestamp, Transfer, WatchEntry,
 };
 use std::sync::Arc;
 
 /// Takes over what a change set says about deposits; its events begin at `first`.
 pub(super) fn keep(books: &mut Books, set: &ChangeSet, first: Position) {
     let now = Timestamp(books.commits);
+    for small in smalls_left(books, set) {
+        let reported = small.sequence > Sequence::NONE;
+        let state = if reported { DepositState::Reverted } else { DepositState::Orphaned };
+        let place = (small.chain.clone(), small.key.clone());
+        books.deposits.insert(place, DepositRecord { state, changed_at: now, ..small });
+    }
     for change in &set.changes {
         match change {
+            Change::SmallSeen(small) if !knows(books, set, small) => {
+                put(books, set, &small.transfer, DepositState::BelowMinimum, small.last_sequence);
+            }
             Change::PendingPut(held) => put(books, set, &held.transfer, DepositState::Pending, held.last_sequence),
             Change::ReportedPut(held) => put(books, set, &held.transfer, DepositState::Confirmed, held.sequence),
             Change::OrphanedPut(held) => {
@@ -40,6 +49,24 @@ pub(super) fn keep(books: &mut Books, set: &ChangeSet, first: Position) {
         }
         position = position.next();
     }
+}
+
+/// Payments below their minimum whose blocks leave the best chain.
+pub(super) fn smalls_left(books: &Books, set: &ChangeSet) -> Vec<DepositRecord> {
+    let cuts = set.changes.iter().filter_map(|change| match change {
+        Change::TrailCut(above) => Some(*above),
+        Change::Reanchored(block) => Some(block.height),
+        _ => None,
+    });
+    let Some(ancestor) = cuts.min() else { return Vec::new() };
+    let small = books.deposits.values().filter(|record| record.chain == set.chain && record.state == DepositState::BelowMinimum);
+    small.filter(|record| record.block.height > ancestor).cloned().collect()
+}
+
+/// Whether a payment below its minimum is written down where it is seen now.
+pub(super) fn knows(books: &Books, set: &ChangeSet, small: &Small) -> bool {
+    let record = books.deposits.get(&(set.chain.clone(), small.transfer.key.clone()));
+    record.is_some_and(|record| record.state == DepositState::BelowMinimum && record.block == small.transfer.block)
 }
 
 fn put(books: &mut Books, set: &ChangeSet, transfer: &Transfer, state: DepositState, sequence: Sequence) {

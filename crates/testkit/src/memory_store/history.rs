@@ -3,8 +3,8 @@
 use super::MemoryStore;
 use async_trait::async_trait;
 use confirmd_core::{
-    CURSORS_MAX, ChainId, CursorName, DepositFilter, DepositKey, DepositRecord, DepositState, EventId, EventRecord, History,
-    LifeStep, Position, PullCursor, ReorgRecord, StoreError, Timestamp,
+    CURSORS_MAX, ChainId, CursorName, DepositFilter, DepositKey, DepositRecord, EventId, EventRecord, History, LifeStep,
+    Position, PullCursor, ReorgRecord, StoreError, Timestamp,
 };
 use std::cmp::Reverse;
 
@@ -78,9 +78,8 @@ impl History for MemoryStore {
             let gone: Vec<_> =
                 books.events.values().filter(ended).map(|record| (record.position, record.event.id.clone())).collect();
             let over = |record: &DepositRecord| {
-                let ended = matches!(record.state, DepositState::Settled | DepositState::Orphaned | DepositState::Reverted);
                 let live = books.chains.get(&record.chain).is_some_and(|chain| chain.holds(&record.key));
-                ended && !live && record.changed_at < before && !record.event.is_some_and(needed)
+                record.state.has_ended() && !live && record.changed_at < before && !record.event.is_some_and(needed)
             };
             let kept = books.deposits.clone().into_iter().filter(|(_, record)| !over(record)).collect();
             books.deposits = kept;

@@ -2,7 +2,7 @@
 
 use super::disk::Books;
 use confirmd_core::{
-    ChainState, Change, ChangeSet, EventKind, LifeEvent, LifeStep, REORG_BLOCKS_MAX, ReorgRecord, Rule, Timestamp,
+    ChainState, Change, ChangeSet, EventKind, LifeEvent, LifeStep, Orphaned, REORG_BLOCKS_MAX, ReorgRecord, Rule, Timestamp,
 };
 
 /// Takes over what a change set says, before the state has taken it.
@@ -20,15 +20,28 @@ pub(super) fn keep(books: &mut Books, set: &ChangeSet, before: &ChainState) {
     }
     for change in &set.changes {
         if let Change::OrphanedPut(held) = change
-            && !set.events.iter().any(|(event, _)| event.transfer.key == held.transfer.key && event.kind() == EventKind::Reverted)
+            && has_left(set, held)
         {
             let what = LifeEvent::Left { block: held.transfer.block.clone(), ancestor: ancestor.clone() };
             steps.push((held.transfer.key.clone(), what));
         }
     }
+    let left = super::deposits::smalls_left(books, set);
+    for small in &left {
+        steps.push((small.key.clone(), LifeEvent::Left { block: small.block.clone(), ancestor: ancestor.clone() }));
+    }
     for change in &set.changes {
-        if let Change::PendingPut(held) = change {
-            steps.push((held.transfer.key.clone(), LifeEvent::Seen(held.transfer.block.clone())));
+        match change {
+            Change::PendingPut(held) => {
+                steps.push((held.transfer.key.clone(), LifeEvent::Seen(held.transfer.block.clone())));
+            }
+            Change::SmallSeen(small)
+                if !super::deposits::knows(books, set, small) || left.iter().any(|l| l.key == small.transfer.key) =>
+            {
+                let (block, minimum) = (small.transfer.block.clone(), small.minimum);
+                steps.push((small.transfer.key.clone(), LifeEvent::BelowMinimum { block, minimum }));
+            }
+            _ => {}
         }
     }
     for (event, _) in set.events.iter().filter(|(event, _)| event.kind() == EventKind::Confirmed) {
@@ -60,6 +73,14 @@ pub(super) fn keep(books: &mut Books, set: &ChangeSet, before: &ChainState) {
     books.reorgs.extend(reorg.map(|reorg| (set.chain.clone(), reorg)));
 }
 
+/// Whether it was pending in a block that left: neither reverted, nor let go because it does not reach a raised minimum.
+fn has_left(set: &ChangeSet, held: &Orphaned) -> bool {
+    let reverted =
+        set.events.iter().any(|(event, _)| event.transfer.key == held.transfer.key && event.kind() == EventKind::Reverted);
+    let stands = set.changes.iter().any(|change| matches!(change, Change::SmallSeen(small) if small.transfer == held.transfer));
+    !reverted && !stands
+}
+
 fn reorg(set: &ChangeSet, before: &ChainState, at: Timestamp) -> Option<ReorgRecord> {
     let (ancestor, accepted) = set.rollback(&before.trail)?;
     let mut orphaned: Vec<_> = before.trail.above(ancestor.height).collect();
@@ -68,12 +89,7 @@ fn reorg(set: &ChangeSet, before: &ChainState, at: Timestamp) -> Option<ReorgRec
     orphaned.truncate(REORG_BLOCKS_MAX);
     let reverted = set.events.iter().filter(|(event, _)| event.kind() == EventKind::Reverted).count();
     let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-    let left = |change: &&Change| match change {
-        Change::OrphanedPut(held) => {
-            !set.events.iter().any(|(event, _)| event.transfer.key == held.transfer.key && event.kind() == EventKind::Reverted)
-        }
-        _ => false,
-    };
+    let left = |change: &&Change| matches!(change, Change::OrphanedPut(held) if has_left(set, held));
     let dropped = number(set.changes.iter().filter(left).count());
     (depth > 0).then(|| ReorgRecord {
         at,

@@ -82,9 +82,9 @@ fn commit(books: &mut Books, set: &ChangeSet) -> Result<CommitReceipt, StoreErro
         books.next = position.next();
     }
     books.commits += 1;
-    deposits::keep(books, set, first);
     let before = books.chains.get(&set.chain).map(|chain| chain.state.clone()).unwrap_or_default();
     lives::keep(books, set, &before);
+    deposits::keep(books, set, first);
     let chain = books.chains.entry(set.chain.clone()).or_default();
     for change in &set.changes {
         if let Change::Archived(key, archived) = change {
@@ -97,7 +97,7 @@ fn commit(books: &mut Books, set: &ChangeSet) -> Result<CommitReceipt, StoreErro
     Ok(CommitReceipt { version: chain.state.version, first_event })
 }
 
-/// Where the newest event of a key is, as long as history holds it.
+/// Where the newest decision of a key is, as long as history holds it.
 fn last_event(events: &BTreeMap<Position, EventRecord>, chain: &ChainId, key: &DepositKey) -> Option<Position> {
     let newest = events.values().rev().find(|record| record.event.chain == *chain && record.event.transfer.key == *key);
     newest.map(|record| record.position)

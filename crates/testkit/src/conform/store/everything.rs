@@ -126,10 +126,8 @@ async fn deliveries(store: &dyn Store) -> Result<Vec<DeliveryRecord>, StoreError
 
 /// All deposits, and again those of each state: each comes through an index of its own.
 async fn deposits(store: &dyn Store) -> Result<Vec<Vec<DepositRecord>>, StoreError> {
-    let states =
-        [DepositState::Pending, DepositState::Confirmed, DepositState::Settled, DepositState::Orphaned, DepositState::Reverted];
     let mut lists = Vec::new();
-    for state in [None].into_iter().chain(states.map(Some)) {
+    for state in [None].into_iter().chain(DepositState::ALL.map(Some)) {
         let filter = DepositFilter { state, ..DepositFilter::default() };
         let mut all: Vec<DepositRecord> = Vec::new();
         loop {

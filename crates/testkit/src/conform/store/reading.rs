@@ -6,8 +6,8 @@ use super::world::Dice;
 use crate::conform::{Broken, Verdict, hold, sample};
 use crate::{MemoryDisk, MemoryStore};
 use confirmd_core::{
-    Change, ChangeSet, CursorName, Height, History, LifeStep, Pace, Position, PullCursor, ReorgRecord, StateStore, StateVersion,
-    StoreError, Timestamp,
+    Amount, BlockRef, ChainId, Change, ChangeSet, CursorName, DepositFilter, DepositState, Height, History, LifeEvent, LifeStep,
+    Pace, Position, PullCursor, ReorgRecord, Sequence, Small, StateStore, StateVersion, StoreError, Timestamp, Transfer,
 };
 use std::num::NonZeroU32;
 
@@ -146,6 +146,75 @@ pub(super) fn lives_are_told_as_in_memory(harness: &dyn StoreHarness) -> Verdict
         hold!(found == wanted, "told should be {wanted:?} and is {found:?}");
         Ok(())
     })
+}
+
+/// What people are told of payment `number`: its state, its block's hash, its amount.
+async fn record_of(bench: &Bench, chain: &ChainId, number: u64) -> Result<Option<(DepositState, String, Amount)>, Broken> {
+    let key = sample::key(number);
+    let filter = DepositFilter {
+        chain: Some(chain.clone()),
+        tx_id: Some(key.tx_id.to_string()),
+        output_index: Some(key.output_index),
+        ..DepositFilter::default()
+    };
+    let found = bench.store().deposits(&filter, None, ALL).await.map_err(Broken::tried("asking for deposits"))?;
+    Ok(found.into_iter().next().map(|record| (record.state, record.block.hash.to_string(), record.amount)))
+}
+
+fn small(transfer: Transfer) -> Change {
+    Change::SmallSeen(Small { transfer, minimum: Amount::MAX, last_sequence: Sequence::NONE })
+}
+
+pub(super) async fn a_small_payment_is_told_and_leaves_with_its_block(harness: &dyn StoreHarness) -> Verdict {
+    let mut bench = Bench::start(harness).await?;
+    let chain = sample::chain(0);
+    let (first, second, other) = (sample::block(1, 0), sample::block(2, 0), sample::block(2, 1));
+    let pays = |number, block: &BlockRef| sample::transfer(&chain, number, block.clone());
+    let set = |bench: &Bench, changes: Vec<Change>| {
+        let mut set = ChangeSet::new(chain.clone(), bench.world.version(&chain));
+        set.changes = changes;
+        set
+    };
+    let pushed = [&first, &second].map(|block| Change::TrailPushed(block.clone()));
+    let seen = [small(pays(1, &first)), small(pays(2, &second)), small(pays(3, &second))];
+    bench.commit(set(&bench, pushed.into_iter().chain(seen).collect())).await?;
+    bench.crash().await?;
+    let state = bench.store().load(&chain).await.map_err(Broken::tried("a load"))?.unwrap_or_default();
+    hold!(state.pending.is_empty() && state.reported.is_empty() && state.orphaned.is_empty(), "it is held: {state:?}");
+    let told = record_of(&bench, &chain, 1).await?;
+    let wanted = Some((DepositState::BelowMinimum, first.hash.to_string(), Amount::from(2)));
+    hold!(told == wanted, "told should be {wanted:?} and is {told:?}");
+    // The second block leaves; one of its payments comes again. What is read again where it was is no news.
+    let again =
+        vec![Change::TrailCut(Height(1)), Change::TrailPushed(other.clone()), small(pays(1, &first)), small(pays(2, &other))];
+    bench.commit(set(&bench, again)).await?;
+    bench.reopen().await?;
+    let told = record_of(&bench, &chain, 2).await?.map(|(state, block, _)| (state, block));
+    hold!(told == Some((DepositState::BelowMinimum, other.hash.to_string())), "mined again, it is told as {told:?}");
+    let told = record_of(&bench, &chain, 3).await?.map(|(state, ..)| state);
+    hold!(told == Some(DepositState::Orphaned), "its block has left, and it is told as {told:?}");
+    for (number, wanted) in [(1, vec!["below"]), (2, vec!["below", "left", "below"]), (3, vec!["below", "left"])] {
+        let life = bench.store().life(&chain, &sample::key(number)).await.map_err(Broken::tried("asking for a life"))?;
+        let words: Vec<_> = life.iter().map(|step| word(&step.what)).collect();
+        hold!(words == wanted, "the life of {} should be {wanted:?} and is {words:?}", sample::key(number));
+    }
+    bench.store().prune(Timestamp(u64::MAX)).await.map_err(Broken::tried("pruning"))?;
+    for number in 1..=3 {
+        let told = record_of(&bench, &chain, number).await?;
+        hold!(told.is_none(), "history has ended and {told:?} is still told");
+    }
+    // Nothing is found of what was forgotten.
+    bench.commit(set(&bench, vec![Change::TrailCut(Height(0))])).await?;
+    hold!(record_of(&bench, &chain, 2).await?.is_none(), "what was forgotten is told again");
+    Ok(())
+}
+
+fn word(what: &LifeEvent) -> &'static str {
+    match what {
+        LifeEvent::BelowMinimum { .. } => "below",
+        LifeEvent::Left { .. } => "left",
+        _ => "other",
+    }
 }
 
 pub(super) async fn a_replay_keeps_the_order_of_a_key(harness: &dyn StoreHarness) -> Verdict {

@@ -2,8 +2,8 @@
 
 use crate::conform::sample;
 use confirmd_core::{
-    Archived, ChainId, ChainName, ChainState, Change, ChangeSet, CommitReceipt, DepositKey, Event, FinalityTag, Halt, HaltReason,
-    Height, Orphaned, Pending, Position, Reported, Sequence, StateVersion, Timestamp, WatchState,
+    Amount, Archived, ChainId, ChainName, ChainState, Change, ChangeSet, CommitReceipt, DepositKey, Event, FinalityTag, Halt,
+    HaltReason, Height, Orphaned, Pending, Position, Reported, Sequence, Small, StateVersion, Timestamp, WatchState,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -138,6 +138,10 @@ impl World {
         let reported: Vec<_> = state.reported.iter().collect();
         let orphaned: Vec<_> = state.orphaned.iter().collect();
         match dice.below(14) {
+            2 => {
+                let transfer = sample::transfer(&chain, self.fresh_key(), block);
+                set.changes.push(Change::SmallSeen(Small { transfer, minimum: Amount::MAX, last_sequence: Sequence::NONE }));
+            }
             3..=5 if let Some(pending) = dice.pick(&pending) => confirm(&chain, pending, set),
             6 | 7 if let Some(reported) = dice.pick(&reported) => revert(&chain, reported, set),
             8 if let Some(reported) = dice.pick(&reported) => settle(reported, set),
