@@ -112,7 +112,12 @@ pub(super) async fn holds() -> Result<()> {
     let gone = pay(&anvil, 2, BOB, 7).await?;
     anvil.mine(2).await?;
     service.until_told(NAME, &anvil.tip().await?).await?;
-    anvil.reorg(2, &[]).await?;
+    // Taken back, credited again, and taken back for good.
+    anvil.reorg(2, &[(&gone, 0)]).await?;
+    anvil.mine(3).await?;
+    service.until_told(NAME, &anvil.tip().await?).await?;
+    let height = anvil.position(&gone).await?.context("the payment is not on the chain")?.block.height;
+    anvil.reorg(anvil.tip().await?.height - height + 1, &[]).await?;
     anvil.mine(2).await?;
     service.until_told(NAME, &anvil.tip().await?).await?;
 
@@ -133,7 +138,7 @@ pub(super) async fn holds() -> Result<()> {
     let taken_back = reporting.query(about(&queries, "What was taken back")?, &[]).await?;
     ensure!(taken_back.len() == 1 && taken_back[0].get::<_, &str>("tx_id") == gone, "{taken_back:?}");
     let life = about(&queries, "The whole life")?.replace("0x…", &gone);
-    ensure!(reporting.query(&life, &[]).await?.len() == 2);
+    ensure!(reporting.query(&life, &[]).await?.len() == 4);
     ensure!(reporting.query(about(&queries, "How far each consumer")?, &[]).await?.len() == 1);
     ensure!(reporting.batch_execute("delete from confirmd.event").await.is_err(), "who reads may write");
     // What a later version adds is covered as well.

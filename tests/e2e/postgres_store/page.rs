@@ -64,7 +64,12 @@ pub(super) async fn holds() -> Result<()> {
     let gone = shop.pay(2, BOB, 7).await?;
     shop.anvil.mine(2).await?;
     shop.told().await?;
-    shop.anvil.reorg(2, &[]).await?;
+    // Taken back, credited again, and taken back for good.
+    shop.anvil.reorg(2, &[(&gone, 0)]).await?;
+    shop.anvil.mine(3).await?;
+    shop.told().await?;
+    let height = shop.anvil.position(&gone).await?.context("the payment is not on the chain")?.block.height;
+    shop.anvil.reorg(shop.anvil.tip().await?.height - height + 1, &[]).await?;
     shop.anvil.mine(2).await?;
     let pending = shop.pay(3, ALICE, 1).await?;
     shop.anvil.mine(1).await?;
@@ -81,7 +86,7 @@ pub(super) async fn holds() -> Result<()> {
     let sum: String = reporting.query_one(&format!("select sum(base_units)::text from ({standing}) as q"), &[]).await?.get(0);
     ensure!(sum == "250" && balance(&shop.anvil, ALICE).await?.to_string() == "251", "{sum}");
     let day = of_today(&admin, about(&queries, "Deposits of a day")?).await?;
-    ensure!(reporting.query(&day, &[]).await?.len() == 2);
+    ensure!(reporting.query(&day, &[]).await?.len() == 3);
     let waiting = reporting.query(about(&queries, "What is pending")?, &[]).await?;
     ensure!(waiting.len() == 1 && waiting[0].get::<_, &str>("tx_id") == pending, "{waiting:?}");
     let taken_back = reporting.query(about(&queries, "What was taken back")?, &[]).await?;
@@ -91,7 +96,7 @@ pub(super) async fn holds() -> Result<()> {
     // Each decision took effect once, in its own transaction.
     let row =
         admin.query_one("select (select count(*) from ledger.told), (select count(*) from confirmd_state.event)", &[]).await?;
-    ensure!(row.get::<_, i64>(0) == 3 && row.get::<_, i64>(1) == 3, "{row:?}");
+    ensure!(row.get::<_, i64>(0) == 5 && row.get::<_, i64>(1) == 5, "{row:?}");
     shop.anvil.mine(1).await?;
     shop.told().await?;
     shop.ensure_right().await

@@ -39,6 +39,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("g11_what_others_committed_is_caught_up_with_by_change_sets", caught_up),
         trial("t8_instances_that_begin_at_once_migrate_once_also_without_advisory_locks", migrated_at_once),
         trial("t8_rescans_that_an_earlier_version_left_in_a_head_are_moved_and_none_is_lost", moved_rescans),
+        trial("t8_who_may_read_the_views_of_an_earlier_version_may_read_those_of_a_later_one", readers),
         trial("t8_what_a_later_version_wrote_is_refused_and_never_cut_short", later),
         trial("g11_a_turn_is_one_instances_until_it_passes", turns),
     ]
@@ -304,6 +305,23 @@ async fn before_3(place: &Place, rescans: &[Rescan]) -> Result<()> {
     let chain = chain();
     let insert = "insert into before.chain (chain, version, head) values ($1, 1, $2)";
     place.admin.execute(insert, &[&chain.as_str(), &head]).await?;
+    Ok(())
+}
+
+async fn readers(place: Place) -> Result<()> {
+    before_3(&place, &[]).await?;
+    let word = Postgres::SUPERUSER.1;
+    let grant = format!(
+        "create role reads login password '{word}'; grant usage on schema before to reads;
+        grant select on before.deposits, before.events, before.deliveries to reads"
+    );
+    place.admin.batch_execute(&grant).await?;
+    place.store("before", |_| {}).await?;
+    let may =
+        "select count(*) filter (where has_table_privilege('reads', c.oid, 'select')), count(*) filter (where c.relkind = 'v')
+        from pg_class c where c.relnamespace = 'before'::regnamespace and c.relkind in ('r', 'v')";
+    let may = place.admin.query_one(may, &[]).await?;
+    ensure!(may.get::<_, i64>(0) == 3 && may.get::<_, i64>(1) == 3, "the views, and nothing else: {may:?}");
     Ok(())
 }
 

@@ -104,7 +104,7 @@ const TABLES: &[(&str, In, &str)] = &[
     (
         "deposit",
         In::Records,
-        "digest chain address reference asset symbol tx_id output_index state seen_at changed_at event record",
+        "digest chain address reference asset symbol tx_id output_index state seen_at changed_at event record height",
     ),
     ("event", In::Records, "position id chain asset digest decided_at record body"),
     ("held", In::Records, "chain kind digest event deposit"),
