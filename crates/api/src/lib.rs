@@ -19,6 +19,7 @@ mod operator;
 mod page;
 mod problem;
 mod routes;
+mod orders_schema;
 mod schema;
 pub mod server;
 pub mod view;

@@ -14,6 +14,8 @@ struct Counters {
     failed: AtomicU64,
     throttled: AtomicU64,
     waited_us: AtomicU64,
+    /// 0: none was said.
+    limit_per_second: AtomicU64,
 }
 
 /// The counters at one moment.
@@ -27,6 +29,8 @@ pub struct SourceCounts {
     pub throttled: u64,
     /// How long requests waited for our own rate limit and for pauses the node asked for, added up.
     pub waited: Duration,
+    /// Our own limit, in calls a second for each endpoint (a batch takes as many as it holds); `None` if the source has none.
+    pub limit_per_second: Option<u64>,
 }
 
 impl SourceMeter {
@@ -50,6 +54,11 @@ impl SourceMeter {
         self.0.waited_us.fetch_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Relaxed);
     }
 
+    /// The source keeps to so many calls a second.
+    pub fn limited_to(&self, per_second: u64) {
+        self.0.limit_per_second.store(per_second, Relaxed);
+    }
+
     /// What was counted so far.
     pub fn counts(&self) -> SourceCounts {
         let counters = &self.0;
@@ -58,6 +67,7 @@ impl SourceMeter {
             failed: counters.failed.load(Relaxed),
             throttled: counters.throttled.load(Relaxed),
             waited: Duration::from_micros(counters.waited_us.load(Relaxed)),
+            limit_per_second: Some(counters.limit_per_second.load(Relaxed)).filter(|limit| *limit > 0),
         }
     }
 }

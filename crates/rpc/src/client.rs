@@ -106,9 +106,11 @@ impl RpcClientBuilder {
             made
         };
         let made = endpoints.iter().enumerate().map(make).collect::<Result<_, _>>()?;
+        let slowest = slowest.unwrap_or_else(|| limits.clone());
+        self.meter.limited_to(u64::from(slowest.rate().get()));
         Ok(RpcClient {
             endpoints: made,
-            limits: slowest.unwrap_or_else(|| limits.clone()),
+            limits: slowest,
             current: AtomicUsize::new(0),
             generation: AtomicU64::new(0),
             jitter_seed: AtomicU64::new(self.jitter_seed.unwrap_or_else(|| fastrand::u64(..))),

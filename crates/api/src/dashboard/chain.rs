@@ -7,7 +7,7 @@ use super::fields::{Fields, query};
 use super::format::{ago, badge, block, foreign, grouped, span};
 use super::layout::{Answer, Section, done, page};
 use super::overview::{halt_panel, lag_plot, phase_badge};
-use super::reorgs;
+use super::{reorgs, rescans};
 use crate::view::ChainDetail;
 use axum::Extension;
 use axum::extract::State;
@@ -40,10 +40,11 @@ pub(super) async fn show(
                     div { dt { "Deposits" } dd { a href={ "/deposits" (query(&[("chain", chain.name.as_str()), ("state", "pending")])) } { (grouped(chain.pending)) " pending" }
                         ", " a href={ "/deposits" (query(&[("chain", chain.name.as_str()), ("state", "confirmed")])) } { (grouped(chain.reported)) " revertible" } } }
                     div { dt { "Watched" } dd { a href={ "/addresses" (query(&[("chain", chain.name.as_str())])) } { (grouped(chain.watched)) " addresses" } } }
-                    @if let Some(at) = &chain.updated_at { div { dt { "Last change" } dd { (ago(at, now)) } } }
+                    @if let Some(at) = &chain.updated_at { div { dt { "Looked last" } dd { (ago(at, now)) } } }
                 }
                 (lag_plot(&chain.name, &samples))
             }
+            (rescans::section(chain, now))
             (reorgs::section(&detail.reorgs, now))
             (node(&detail))
         }
@@ -56,10 +57,11 @@ fn node(detail: &ChainDetail) -> Markup {
         section aria-labelledby="node" {
             h2 #node { "Its node" }
             p.quiet { (grouped(detail.connections)) " connections since the start: reconnects and changes of endpoint count." }
-            @if let Some(requests) = &detail.requests {
+            @if let Some(requests) = &detail.chain.requests {
                 p.quiet { "Requests: " (grouped(requests.answered)) " answered, " (grouped(requests.failed)) " failed, " (grouped(requests.throttled)) " throttled"
                     @if let Some(rate) = requests.per_minute { ", " (grouped(rate)) " a minute" }
-                    "; " (span(requests.waited_ms / 1_000)) " waited for the limit." }
+                    "; " (span(requests.waited_ms / 1_000)) " waited for the limit"
+                    @if let Some(limit) = requests.limit_per_second { " of " (grouped(limit)) " a second for each endpoint" } "." }
             }
             @if let Some(error) = &detail.endpoints_error { p.alert { (foreign(error)) } }
             @if !detail.endpoints.is_empty() {

@@ -20,6 +20,7 @@ mod overview;
 mod plot;
 mod reorgs;
 mod requeue;
+mod rescans;
 mod resume;
 mod samples;
 mod sessions;

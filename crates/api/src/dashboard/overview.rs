@@ -7,6 +7,7 @@ use super::fields::{Fields, segment};
 use super::format::{ago, badge, block, foreign, grouped, span};
 use super::layout::{Answer, Section, done, page};
 use super::plot::{Plot, Point};
+use super::rescans;
 use super::samples::Sample;
 use crate::view::{ChainView, Phase, Status};
 use axum::Extension;
@@ -102,6 +103,11 @@ fn chain_card(viewer: &Viewer, chain: &ChainView, samples: &[Sample], now: Times
                         None => { "none since the start" }
                     }
                 } }
+                @for rescan in &chain.rescans { div { dt { "Rescan " (rescan.id) } dd { (rescans::progress(rescan)) } } }
+                @if let Some(requests) = &chain.requests { div { dt { "Requests" } dd {
+                    @match requests.per_minute { Some(rate) => { (grouped(rate)) " a minute" } None => { "rate not known yet" } }
+                    @if let Some(limit) = requests.limit_per_second { ", limit " (grouped(limit)) " a second" }
+                } } }
             }
             (lag_plot(&chain.name, samples))
         }

@@ -22,7 +22,7 @@ pub(super) fn section(reorgs: &[PastReorg], now: Timestamp) -> Markup {
                         @for reorg in reorgs {
                             tr {
                                 td data-label="When" { (ago(&reorg.at, now)) }
-                                td.number data-label="Depth" { (grouped(reorg.depth)) @if reorg.accepted { " " (badge("bad", "below the floor")) } }
+                                td.number data-label="Depth" { (grouped(reorg.depth)) @if reorg.accepted { " " (badge("wait", "below the floor, accepted")) } }
                                 td data-label="Last common block" { (block(&reorg.ancestor)) }
                                 td.number data-label="Reverted" { (grouped(reorg.reverted)) }
                                 td.number data-label="Dropped" { (grouped(reorg.dropped)) }

@@ -149,7 +149,7 @@ impl Samples {
 /// What pages are made fresh for. That a chain was looked at again and nothing was new is nothing to tell.
 fn seen(status: &Status, figures: &Figures) -> u64 {
     let mut status = status.clone();
-    status.chains.iter_mut().for_each(|chain| chain.updated_at = None);
+    status.chains.iter_mut().for_each(|chain| (chain.updated_at, chain.requests) = (None, None));
     let mut hasher = DefaultHasher::new();
     format!("{status:?}{figures:?}").hash(&mut hasher);
     hasher.finish()

@@ -2,6 +2,7 @@
 
 use super::{Answer, Api};
 use crate::extract::{At, Body, name};
+use crate::orders_schema::{ReplaySchema, RequeueSchema};
 use crate::schema::ConsumerNameSchema;
 use crate::view::{ConsumerView, Counted, Done, Pause, Replay, Requeue, Skip, TestResult};
 use axum::Json;
@@ -16,7 +17,7 @@ pub(super) async fn list(State(api): State<Api>) -> Answer<Vec<ConsumerView>> {
 
 /// Queue undelivered events again with fresh attempts, each with what waits behind it in its key.
 #[utoipa::path(post, path = "/v1/consumers/{consumer}/requeue", tag = "deliveries", params(("consumer" = ConsumerNameSchema, Path, description = "Its name")),
-    request_body = Requeue, responses((status = 200, body = Counted)))]
+    request_body = RequeueSchema, responses((status = 200, body = Counted)))]
 pub(super) async fn requeue(State(api): State<Api>, At(consumer): At<String>, Body(request): Body<Requeue>) -> Answer<Counted> {
     api.operator.requeue(&name::<ConsumerName>(&consumer)?, request).await.map(Json)
 }
@@ -45,7 +46,7 @@ pub(super) async fn resume(State(api): State<Api>, At(consumer): At<String>) -> 
 
 /// Send events again, delivered ones too: same ids, same bytes, in the order of each deposit, at a bounded rate.
 #[utoipa::path(post, path = "/v1/consumers/{consumer}/replay", tag = "deliveries", params(("consumer" = ConsumerNameSchema, Path, description = "Its name")),
-    request_body = Replay, responses((status = 200, body = Counted)))]
+    request_body = ReplaySchema, responses((status = 200, body = Counted)))]
 pub(super) async fn replay(State(api): State<Api>, At(consumer): At<String>, Body(request): Body<Replay>) -> Answer<Counted> {
     api.operator.replay(&name::<ConsumerName>(&consumer)?, request).await.map(Json)
 }

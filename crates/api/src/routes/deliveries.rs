@@ -9,7 +9,8 @@ use axum::Json;
 use axum::extract::State;
 use confirmd_core::EventId;
 
-/// Undelivered and skipped deliveries in outbox order; of one event, delivered ones too.
+/// Undelivered and skipped deliveries in outbox order; what was delivered by consumer and newest first, if that is asked for; of one
+/// event, all.
 #[utoipa::path(get, path = "/v1/deliveries", tag = "deliveries", params(DeliveryQuery),
     responses((status = 200, body = Page<DeliveryView>)))]
 pub(super) async fn list(State(api): State<Api>, Asked(query): Asked<DeliveryQuery>) -> Answer<Page<DeliveryView>> {

@@ -1,5 +1,6 @@
 //! A chain as an operator sees it.
 
+use super::RescanView;
 use crate::schema::{BlockRefSchema, ChainNameSchema, DepositKeySchema, EventIdSchema};
 use confirmd_core::{BlockRef, ChainId, ChainName, DepositKey, EventId, Height};
 use serde::{Deserialize, Serialize};
@@ -95,7 +96,11 @@ pub struct ChainView {
     pub watched: u64,
     /// The last reorg followed since the start.
     pub last_reorg: Option<ReorgView>,
-    /// When this was last written.
+    /// Rescans that are not done: read, waiting or paused.
+    pub rescans: Vec<RescanView>,
+    /// What its nodes were asked since the start; nothing where no instance runs.
+    pub requests: Option<RequestsView>,
+    /// When its watcher last looked at its node.
     pub updated_at: Option<String>,
 }
 
@@ -189,9 +194,6 @@ pub struct ChainDetail {
     pub endpoints_error: Option<String>,
     /// Reconnects and changes of endpoint since the start.
     pub connections: u64,
-    /// What its node was asked since the start; nothing where no instance runs.
-    #[serde(default)]
-    pub requests: Option<RequestsView>,
 }
 
 /// What a chain's nodes were asked since the start. A batch counts once.
@@ -208,6 +210,9 @@ pub struct RequestsView {
     pub waited_ms: u64,
     /// All of them, a minute, over the last minutes; `None` before that is known.
     pub per_minute: Option<u64>,
+    /// The budget: `limits.requests_per_second`, for each endpoint. The calls of a batch count one by one. `None` if the chain's adapter
+    /// has no limit.
+    pub limit_per_second: Option<u64>,
 }
 
 /// A settled deposit above an accepted reorg's ancestor.

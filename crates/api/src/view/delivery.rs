@@ -141,15 +141,14 @@ pub struct DeliveryQuery {
 }
 
 /// What to queue again.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Requeue {
     /// These events' keys. Empty only with `all_dead`.
-    #[serde(default)]
-    #[schema(value_type = Vec<EventIdSchema>)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<EventId>,
     /// Every dead letter of the consumer.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub all_dead: bool,
     /// With `all_dead`: only those whose last attempt got this HTTP status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -159,17 +158,15 @@ pub struct Requeue {
     pub error: Option<String>,
     /// So many deposits come due a second; without it all at once, as fast as the sink takes them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<u32>, minimum = 1)]
     pub per_second: Option<NonZeroU32>,
 }
 
 /// What to send again although it was delivered.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Replay {
     /// These events. Empty only with a time range.
-    #[serde(default)]
-    #[schema(value_type = Vec<EventIdSchema>)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<EventId>,
     /// Every event decided at this time (RFC 3339) or later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -179,7 +176,6 @@ pub struct Replay {
     pub decided_before: Option<String>,
     /// So many deposits come due a second; 50 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<u32>, minimum = 1)]
     pub per_second: Option<NonZeroU32>,
 }
 

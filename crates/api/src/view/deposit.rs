@@ -93,8 +93,10 @@ pub struct DepositQuery {
     /// Only in this asset: its CAIP-19 id or the operator's symbol.
     pub asset: Option<String>,
     /// Only first seen at this time (RFC 3339) or later.
+    #[param(format = DateTime)]
     pub seen_from: Option<String>,
     /// Only first seen before this time.
+    #[param(format = DateTime)]
     pub seen_before: Option<String>,
     /// Only of this transaction.
     pub tx_id: Option<String>,
@@ -183,13 +185,62 @@ pub struct ExplainQuery {
     pub address: Option<String>,
 }
 
-/// Why a transaction produced what it did, or nothing.
+/// Why a payment is no deposit; the first that holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PaymentReason {
+    /// It is one.
+    Recorded,
+    /// The transaction failed.
+    Failed,
+    /// It moves nothing that its recipient had not, or nobody can be told from it.
+    NoPayment,
+    /// Its amount is zero.
+    ZeroAmount,
+    /// Its asset is not listed.
+    NotListed,
+    /// Its address is not watched, or no longer.
+    NotWatched,
+    /// Its address was not watched until a later height.
+    NotWatchedYet,
+    /// It is below its asset's minimum.
+    BelowMinimum,
+    /// Its transaction is in no block yet.
+    InNoBlock,
+    /// Its block is not read yet.
+    NotReadYet,
+    /// None of these: it was a deposit longer ago than `state.history`, or will be one in a moment.
+    Forgotten,
+}
+
+/// A payment that the node shows, and why it is no deposit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ExplainedPayment {
+    /// As in a deposit's key.
+    pub output_index: u32,
+    /// Who is paid; null where no address says it.
+    pub address: Option<String>,
+    /// CAIP-19.
+    pub asset: String,
+    /// How much, in base units, as a string; may be zero.
+    #[schema(value_type = String)]
+    pub amount: Amount,
+    /// Why, as a word.
+    pub reason: PaymentReason,
+    /// Why, in words.
+    pub why: String,
+}
+
+/// Why a transaction produced what it did, or nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct Explanation {
     /// The transaction.
     pub tx_id: String,
     /// What is so, most telling first, in words.
     pub findings: Vec<String>,
+    /// Its payments as the node shows them now: those to the asked or to watched addresses, else the first few. Empty where the node
+    /// does not show it.
+    pub payments: Vec<ExplainedPayment>,
     /// What could not be told, and what to ask for to know it.
     pub unknown: Vec<String>,
     /// Its deposits that history holds.

@@ -19,7 +19,9 @@ pub use delivery::{
     AttemptView, Counted, DeadGroup, DeadQuery, DeliveryDetail, DeliveryQuery, DeliveryView, DeliveryWithAttempts, Replay,
     Requeue, Skip, TestResult,
 };
-pub use deposit::{DepositLife, DepositQuery, DepositView, ExplainQuery, Explanation, LifeStepView, RuleView};
+pub use deposit::{
+    DepositLife, DepositQuery, DepositView, ExplainQuery, ExplainedPayment, Explanation, LifeStepView, PaymentReason, RuleView,
+};
 pub use event::{CursorStart, CursorView, EventsPage, EventsQuery, PutCursor};
 pub use rescan::{Coverage, CoverageQuery, Covered, Gap, RescanOrder, RescanRequest, RescanView};
 pub use status::{ConfigurationView, Done, Health, PartChange, Readiness, RefusedView, Reloaded, ReloadedPart, Status};

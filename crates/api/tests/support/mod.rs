@@ -47,6 +47,8 @@ impl Operator for Recorder {
             reported: 2,
             watched: 3,
             last_reorg: None,
+            rescans: vec![],
+            requests: None,
             updated_at: None,
         };
         Ok(Status {
@@ -71,7 +73,6 @@ impl Operator for Recorder {
             endpoints: vec![],
             endpoints_error: None,
             connections: 1,
-            requests: None,
         })
     }
     async fn preview(&self, chain: &ChainName, request: ResumeRequest) -> Result<ResumeView, OperatorError> {
@@ -84,7 +85,7 @@ impl Operator for Recorder {
     }
     async fn explain(&self, chain: &ChainName, tx_id: &str, query: &ExplainQuery) -> Result<Explanation, OperatorError> {
         self.note((chain, query));
-        Ok(Explanation { tx_id: tx_id.into(), findings: vec![], unknown: vec![], deposits: vec![] })
+        Ok(Explanation { tx_id: tx_id.into(), ..Explanation::default() })
     }
     async fn events(&self, query: &EventsQuery) -> Result<EventsPage, OperatorError> {
         self.note(query);

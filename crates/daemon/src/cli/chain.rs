@@ -85,16 +85,18 @@ fn closely(detail: &ChainDetail) -> anyhow::Result<()> {
     for one in &detail.endpoints {
         print::line(&format!("{}  {}: {}", if one.ok { "ok  " } else { "warn" }, one.subject, one.text));
     }
-    if let Some(requests) = &detail.requests {
+    if let Some(requests) = &chain.requests {
         let rate = requests.per_minute.map(|rate| format!(", {rate} a minute")).unwrap_or_default();
+        let limit = requests.limit_per_second.map(|limit| format!(" of {limit} a second for each endpoint")).unwrap_or_default();
         print::line(&format!(
-            "requests: {} answered, {} failed, {} throttled{rate}; {} s waited for the limit",
+            "requests: {} answered, {} failed, {} throttled{rate}; {} s waited for the limit{limit}",
             requests.answered,
             requests.failed,
             requests.throttled,
             requests.waited_ms / 1_000
         ));
     }
+    super::rescan::lines(chain).iter().for_each(|line| print::line(line));
     if let Some(error) = &detail.endpoints_error {
         print::line(&format!("warn  node: {error}"));
     }

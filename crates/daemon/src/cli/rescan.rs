@@ -5,7 +5,7 @@ use super::print;
 use super::table::{or_dash, render};
 use clap::{Args, Subcommand};
 use confirmd_api::Operator;
-use confirmd_api::view::{Coverage, CoverageQuery, RescanOrder, RescanRequest, RescanView};
+use confirmd_api::view::{ChainView, Coverage, CoverageQuery, RescanOrder, RescanRequest, RescanView};
 use confirmd_core::{ChainName, Height};
 
 /// `rescan`
@@ -102,6 +102,21 @@ fn show(rescans: &[RescanView], json: bool) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The rescans of a chain that are not done, a line each.
+pub(super) fn lines(chain: &ChainView) -> Vec<String> {
+    let line = |rescan: &RescanView| {
+        let whom = rescan.asset.as_ref().map_or_else(|| rescan.scope.clone(), ToString::to_string);
+        let pace = rescan.heights_per_second.map(|pace| format!(", {pace} heights a second")).unwrap_or_default();
+        let left = rescan.seconds_left.map(|left| format!(", about {left} s left")).unwrap_or_default();
+        let trouble = rescan.trouble.as_ref().map(|trouble| format!("; {trouble}")).unwrap_or_default();
+        format!(
+            "{}: rescan {} for {whom}, {} to {}, is {}: {} % read{pace}{left}{trouble}",
+            chain.name, rescan.id, rescan.from_height, rescan.to_height, rescan.state, rescan.percent_read
+        )
+    };
+    chain.rescans.iter().map(line).collect()
 }
 
 fn row(rescan: &RescanView) -> Vec<String> {

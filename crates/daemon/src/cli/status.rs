@@ -5,6 +5,9 @@ use super::{consumer, print, table};
 use confirmd_api::Operator;
 use confirmd_api::view::ChainView;
 
+const HEAD: [&str; 9] =
+    ["chain", "phase", "height", "node's tip", "floor", "watched", "pending", "reported", "requests a minute (limit a second)"];
+
 pub(super) async fn run(operator: &dyn Operator, json: bool) -> anyhow::Result<()> {
     let status = operator.status().await?;
     if json {
@@ -24,8 +27,9 @@ pub(super) async fn run(operator: &dyn Operator, json: bool) -> anyhow::Result<(
     }
     print::line("");
     let rows: Vec<_> = status.chains.iter().map(row).collect();
-    print::line(&table::render(&["chain", "phase", "height", "node's tip", "floor", "watched", "pending", "reported"], &rows));
+    print::line(&table::render(&HEAD, &rows));
     for chain in &status.chains {
+        super::rescan::lines(chain).iter().for_each(|line| print::line(line));
         if let Some(detail) = &chain.detail {
             print::line(&format!("{}: {detail}", chain.name));
         }
@@ -56,5 +60,9 @@ fn row(chain: &ChainView) -> Vec<String> {
         chain.watched.to_string(),
         chain.pending.to_string(),
         chain.reported.to_string(),
+        or_dash(chain.requests.as_ref().map(|requests| {
+            let limit = requests.limit_per_second.map(|limit| format!(" ({limit})")).unwrap_or_default();
+            format!("{}{limit}", or_dash(requests.per_minute))
+        })),
     ]
 }

@@ -91,6 +91,7 @@ impl ChainSlot {
             throttled: counts.throttled,
             waited_ms: u64::try_from(counts.waited.as_millis()).unwrap_or(u64::MAX),
             per_minute,
+            limit_per_second: counts.limit_per_second,
         }
     }
 

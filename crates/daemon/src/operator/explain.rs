@@ -1,11 +1,11 @@
 //! Why a transaction produced what it did, or nothing.
 
-use super::{ChainSlot, LocalOperator};
+use super::{ChainSlot, LocalOperator, reasons};
 use confirmd_api::OperatorError;
-use confirmd_api::view::{DepositView, ExplainQuery, Explanation};
+use confirmd_api::view::{DepositView, ExplainQuery, Explanation, PaymentReason};
 use confirmd_core::{
-    Address, ChainName, ChainState, DepositFilter, DepositRecord, DepositState, Height, Transfer, WatchEntry, WatchOrigin,
-    WatchSet, WatchState, confirmations, with_causes,
+    Address, ChainName, ChainState, DepositFilter, DepositRecord, DepositState, Height, ShownTransaction, Transfer, WatchEntry,
+    WatchOrigin, WatchSet, WatchState, confirmations, with_causes,
 };
 use std::time::Duration;
 
@@ -27,57 +27,78 @@ impl LocalOperator {
         let address = parsed.map_err(|error| OperatorError::invalid(error.to_string()))?;
         let filter = DepositFilter { chain: Some(slot.id().clone()), tx_id: Some(tx_id.to_owned()), ..DepositFilter::default() };
         let records = self.store(self.stores.history.deposits(&filter, None, SHOWN).await)?;
-        let mut told = Explanation { tx_id: tx_id.to_owned(), findings: vec![], unknown: vec![], deposits: vec![] };
+        let mut told = Explanation { tx_id: tx_id.to_owned(), ..Explanation::default() };
         told.findings.extend(records.iter().map(|record| of_record(record, &state)));
         if let Some(address) = &address {
             of_address(address, query.height, &state, &mut told);
         }
-        match query.height {
-            Some(height) => self.ask_node(&slot, &state, tx_id, height, address.as_ref(), &records, &mut told).await,
-            None if records.is_empty() => told.unknown.push(
-                "nothing of this transaction is in our records; give `height`, its block's, so that the node can be asked for what it pays".to_owned(),
-            ),
-            None => {}
-        }
+        let question = Question { slot: &slot, state: &state, tx_id, height: query.height, address, records: &records };
+        question.ask_node(&mut told).await;
         told.deposits = records.into_iter().map(|record| DepositView::new(record, Some(chain.clone()))).collect();
         Ok(told)
     }
+}
 
-    /// What the node shows of that block.
-    #[allow(clippy::too_many_arguments)]
-    async fn ask_node(
-        &self,
-        slot: &ChainSlot,
-        state: &ChainState,
-        tx_id: &str,
-        height: Height,
-        address: Option<&Address>,
-        records: &[DepositRecord],
-        told: &mut Explanation,
-    ) {
+/// What a node is asked about a transaction.
+struct Question<'a> {
+    slot: &'a ChainSlot,
+    state: &'a ChainState,
+    tx_id: &'a str,
+    /// As the asker says.
+    height: Option<Height>,
+    address: Option<Address>,
+    records: &'a [DepositRecord],
+}
+
+impl Question<'_> {
+    /// What the node shows of the transaction, and of its block.
+    async fn ask_node(&self, told: &mut Explanation) {
+        let asked = tokio::time::timeout(NODE_LIMIT, self.slot.source.transaction(self.tx_id, self.height)).await;
+        let shown = match asked {
+            Ok(Ok(shown)) => shown,
+            Ok(Err(error)) => return told.unknown.push(format!("the node could not be asked: {}", with_causes(&error))),
+            Err(_) => return told.unknown.push(format!("the node gave no answer within {NODE_LIMIT:?}")),
+        };
+        if let Some(shown) = &shown {
+            self.of_shown(shown, told);
+        }
+        let block = shown.as_ref().and_then(|shown| shown.block.as_ref()).map(|block| block.height);
+        match block.or(self.height) {
+            Some(height) => self.read_block(height, shown.as_ref(), told).await,
+            None if shown.is_none() && self.records.is_empty() => told.unknown.push(
+                "the node does not know this transaction, or finds it by its block only (a node of the Bitcoin family without `txindex=1` \
+                 does): give `height`, or ask whoever sent it whether it was replaced"
+                    .to_owned(),
+            ),
+            None => {}
+        }
+    }
+
+    fn of_shown(&self, shown: &ShownTransaction, told: &mut Explanation) {
+        told.findings.push(match (&shown.block, shown.failed) {
+            (None, _) => "the node shows it in no block yet".to_owned(),
+            (Some(block), true) => format!("the node shows it in block {block} as a failed transaction: nothing was paid"),
+            (Some(block), false) => format!("the node shows it in block {block}"),
+        });
+        let wanted = self.address.as_ref().map(Address::bytes);
+        told.payments = reasons::explained(shown, wanted, self.records, self.state);
+        let unrecorded = told.payments.iter().filter(|payment| payment.reason != PaymentReason::Recorded);
+        told.findings.extend(unrecorded.map(reasons::line));
+    }
+
+    /// What the chain's adapter reads from that block now: what decides.
+    async fn read_block(&self, height: Height, shown: Option<&ShownTransaction>, told: &mut Explanation) {
+        let state = self.state;
         let Some(tip) = state.trail.tip() else {
-            told.findings.push(format!("{} has read no block yet", slot.name));
+            told.findings.push(format!("{} has read no block yet", self.slot.name));
             return;
         };
         if height > tip.height {
             told.findings.push(format!("block {height} is not read yet: our tip is {}", tip.height));
         }
-        let mut watch = WatchSet::default();
-        state.watch.assets().for_each(|asset| watch.put_asset(asset.clone()));
-        match address {
-            Some(address) => watch.put_address(WatchEntry {
-                address: address.clone(),
-                reference: None,
-                from: Height::default(),
-                origin: WatchOrigin::Command,
-                state: WatchState::Watching,
-                history: None,
-            }),
-            None => watch = state.watch.clone(),
-        }
         let asked = async {
-            let Some(header) = slot.source.header_at(height).await? else { return Ok(None) };
-            slot.source.transfers(height, &header.block, &watch).await.map(Some)
+            let Some(header) = self.slot.source.header_at(height).await? else { return Ok(None) };
+            self.slot.source.transfers(height, &header.block, &self.watched()).await.map(Some)
         };
         let found = match tokio::time::timeout(NODE_LIMIT, asked).await {
             Ok(Ok(Some(transfers))) => transfers,
@@ -85,23 +106,45 @@ impl LocalOperator {
             Ok(Err(error)) => return told.unknown.push(format!("the node could not be asked: {}", with_causes(&error))),
             Err(_) => return told.unknown.push(format!("the node gave no answer within {NODE_LIMIT:?}")),
         };
-        let of_it: Vec<&Transfer> = found.iter().filter(|one| one.key.tx_id.as_str() == tx_id).collect();
-        for transfer in &of_it {
-            if !records.iter().any(|record| record.key == transfer.key) {
-                told.findings.push(unrecorded(transfer, state));
-            }
-        }
+        let of_it: Vec<&Transfer> = found.iter().filter(|one| one.key.tx_id.as_str() == self.tx_id).collect();
+        let explained = |transfer: &Transfer| told.payments.iter().any(|one| one.output_index == transfer.key.output_index);
+        let known = |transfer: &Transfer| self.records.iter().any(|record| record.key == transfer.key);
+        let new: Vec<String> =
+            of_it.iter().filter(|one| !known(one) && !explained(one)).map(|one| unrecorded(one, state)).collect();
+        told.findings.extend(new);
         if of_it.is_empty() {
-            let whom = address.map_or_else(|| "a watched address".to_owned(), |address| address.as_str().to_owned());
+            let whom =
+                self.address.as_ref().map_or_else(|| "a watched address".to_owned(), |address| address.as_str().to_owned());
             let listed: Vec<String> = state.watch.assets().map(|asset| asset.asset.symbol.clone()).collect();
             told.findings.push(format!(
                 "in the node's block {height} it pays nothing to {whom} in a listed asset ({})",
                 listed.join(", ")
             ));
-            told.unknown.push(
-                "whether it is not in that block, failed, paid zero, paid another token (a token is matched by its contract), or paid somebody else: ask a block explorer or the node for the transaction itself".to_owned(),
-            );
+            match shown {
+                None => told.unknown.push("whether it is in that block at all: the node does not show it".to_owned()),
+                Some(ShownTransaction { left_out: Some(left_out), failed: false, .. }) => {
+                    told.unknown
+                        .push(format!("{left_out}, beyond what the chain's adapter can read from this node (`confirmd check`)"));
+                }
+                Some(_) => {}
+            }
         }
+    }
+
+    /// The address in question, as if it had always been watched; else every one that is.
+    fn watched(&self) -> WatchSet {
+        let Some(address) = &self.address else { return self.state.watch.clone() };
+        let mut watch = WatchSet::default();
+        self.state.watch.assets().for_each(|asset| watch.put_asset(asset.clone()));
+        watch.put_address(WatchEntry {
+            address: address.clone(),
+            reference: None,
+            from: Height::default(),
+            origin: WatchOrigin::Command,
+            state: WatchState::Watching,
+            history: None,
+        });
+        watch
     }
 }
 

@@ -8,6 +8,7 @@ mod events;
 mod explain;
 mod export;
 mod lives;
+mod reasons;
 mod rescans;
 mod status;
 mod watching;

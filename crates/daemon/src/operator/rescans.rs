@@ -75,7 +75,8 @@ impl LocalOperator {
     }
 }
 
-fn shown(rescan: Rescan, paced: &[RescanStatus]) -> RescanView {
+/// A rescan with how it goes, if it is among those that are read.
+pub(super) fn shown(rescan: Rescan, paced: &[RescanStatus]) -> RescanView {
     let status = paced.iter().find(|status| status.rescan.id == rescan.id);
     let view = RescanView::new(rescan);
     match status {

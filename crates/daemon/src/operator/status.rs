@@ -1,7 +1,9 @@
 //! How everything stands.
 
 use super::{ChainSlot, LocalOperator};
-use confirmd_api::view::{CatchUp, ChainDetail, ChainView, EndpointView, HaltView, PastReorg, Phase as View, ReorgView, Status};
+use confirmd_api::view::{
+    CatchUp, ChainDetail, ChainView, EndpointView, HaltView, PastReorg, Phase as View, ReorgView, RescanView, Status,
+};
 use confirmd_api::{Operator, OperatorError};
 use confirmd_core::{BlockRef, ChainName, ChainState, Halt, HaltReason, ReorgRecord, with_causes};
 use std::time::Duration;
@@ -93,7 +95,6 @@ impl LocalOperator {
             endpoints: endpoints.collect(),
             endpoints_error,
             connections: slot.source.connection(),
-            requests: self.running().then(|| slot.requests()),
         })
     }
 }
@@ -176,6 +177,8 @@ fn of_status(slot: &ChainSlot, status: ChainStatus) -> ChainView {
         _ => None,
     };
     let (phase, detail, alarm) = phase_of(&status.phase, status.name.as_str());
+    let open = status.rescans.iter().filter(|status| status.rescan.state.is_open());
+    let rescans = open.map(|one| super::rescans::shown(one.rescan.clone(), std::slice::from_ref(one))).collect();
     let reorg = status.last_reorg.map(|reorg| ReorgView {
         ancestor: reorg.ancestor,
         orphaned: reorg.orphaned,
@@ -198,8 +201,15 @@ fn of_status(slot: &ChainSlot, status: ChainStatus) -> ChainView {
         reported: count(status.reported),
         watched: count(status.watched),
         last_reorg: reorg,
+        rescans,
+        requests: Some(slot.requests()),
         updated_at: (status.changed_at.0 > 0).then(|| status.changed_at.to_rfc3339()),
     }
+}
+
+/// Rescans that are not done, read by nobody now.
+fn open_rescans(state: &ChainState) -> Vec<RescanView> {
+    state.rescans.values().filter(|rescan| rescan.state.is_open()).cloned().map(RescanView::new).collect()
 }
 
 /// A chain without a watcher: as its last commit left it.
@@ -223,6 +233,8 @@ fn of_state(slot: &ChainSlot, state: Option<&ChainState>, running: bool) -> Chai
         reported: state.map_or(0, |state| count(state.reported.len())),
         watched: state.map_or(0, |state| count(state.watch.len())),
         last_reorg: None,
+        rescans: state.map_or_else(Vec::new, open_rescans),
+        requests: None,
         updated_at: None,
     }
 }
