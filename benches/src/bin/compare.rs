@@ -20,6 +20,7 @@ use benches::compare::figure::{Figure, median};
 use benches::compare::growth::growth;
 use benches::compare::head::head;
 use benches::compare::matching::{decoding, matching};
+use benches::compare::peer::Peer;
 use benches::compare::report::{Goal, print, print_goals, print_head};
 use benches::compare::restart::{Crowd, restart};
 use benches::compare::rows::rows;
@@ -67,6 +68,9 @@ struct Args {
     /// Where the plots of the growth curves are written.
     #[arg(long, default_value = "target/plots")]
     plots: PathBuf,
+    /// A program to run beside confirmd over the EVM chain; README.md has what it is told. rindexer, for example.
+    #[arg(long)]
+    peer_bin: Option<PathBuf>,
     /// The binary to measure; otherwise it is built, in the release profile.
     #[arg(long)]
     confirmd: Option<PathBuf>,
@@ -82,7 +86,7 @@ fn main() -> Result<()> {
     println!("load average {}", std::fs::read_to_string("/proc/loadavg")?.trim());
     print_head();
     let mut run = Run { only: args.only, goals: Vec::new() };
-    run.measure(&["B1", "B2", "B3"], || evm(&confirmd, tenths));
+    run.measure(&["B1", "B2", "B3"], || evm(&confirmd, tenths, args.peer_bin.as_deref()));
     let crowd = run.wants(&["B4", "B9", "B10"]).then(|| Crowd::make(&confirmd, 10_000 * tenths));
     run.measure(&["B4"], || Ok(vec![restart(&confirmd, crowd_of(&crowd)?)?]));
     let runtime = tokio::runtime::Runtime::new()?;
@@ -157,39 +161,85 @@ fn database_of(server: &Option<Result<Postgres>>) -> Result<Database> {
     }
 }
 
-/// Floor, subject, floor; the medians of the floors and of the subjects.
+/// What rounds gave: medians, the subject's last keys, and the peers' medians in their order.
+struct Found {
+    floor: Figure,
+    ours: Figure,
+    keys: Keys,
+    peers: Vec<Figure>,
+}
+
+/// Floor, subject, peers, floor.
 fn rounds(
     name: &str,
     floor: impl Fn() -> Result<Figure>,
     subject: impl Fn() -> Result<(Figure, Keys)>,
-) -> Result<(Figure, Figure, Keys)> {
+    peers: &[Peer],
+    peer: impl Fn(&Peer) -> Result<Figure>,
+) -> Result<Found> {
     let (mut floors, mut subjects, mut keys) = (Vec::new(), Vec::new(), Keys::new());
+    let mut theirs = vec![Vec::new(); peers.len()];
     for _ in 0..ROUNDS {
         floors.push(floor()?);
         let (figure, found) = subject()?;
         subjects.push(figure);
         keys = found;
+        for (program, into) in peers.iter().zip(&mut theirs) {
+            into.push(peer(program)?);
+        }
         floors.push(floor()?);
     }
     let (floor, subject) = (median(&floors), median(&subjects));
     print(&format!("{name}: floor"), &floor);
     print(&format!("{name}: confirmd"), &subject);
-    Ok((floor, subject, keys))
+    let theirs: Vec<Figure> = theirs.iter().map(|runs| median(runs)).collect();
+    for (program, figure) in peers.iter().zip(&theirs) {
+        print(&format!("{name}: {}", program.name), figure);
+    }
+    Ok(Found { floor, ours: subject, keys, peers: theirs })
 }
 
-fn evm(confirmd: &Path, tenths: u64) -> Result<Vec<Goal>> {
+/// A figure of a peer that was run beside us, else a recorded one.
+fn of_peer(live: Option<u64>, recorded: u64) -> (u64, &'static str) {
+    live.map_or((recorded, "recorded"), |figure| (figure, "run beside"))
+}
+
+fn print_recorded(name: &str, wall_ms: u64, client_ms: u64, requests: u64, peak_kb: u64, found: u64) {
+    print(&format!("{name}, recorded 2026-11-30"), &Figure { wall_ms, client_ms, node_ms: 0, requests, peak_kb, found });
+}
+
+fn evm(confirmd: &Path, tenths: u64, given: Option<&Path>) -> Result<Vec<Goal>> {
+    let subsquid = Peer::subsquid();
+    let is_there = subsquid.is_some();
+    let peers: Vec<Peer> = subsquid.into_iter().chain(given.map(Peer::given)).collect();
     let chain = EvmChain::make(1_000 * tenths)?;
     let expected = chain.keys_by_receipts()?;
     let deposits = u64::try_from(expected.len())?;
     let (section, all) = (chain.section(WATCHED), chain.section(MANY));
-    let (floor, ours, keys) =
-        rounds("EVM, filtered by the node", || chain.floor_filtered(), || catch_up(confirmd, &chain.node, &section, deposits))?;
+    let told = [chain.for_peers(true), chain.for_peers(false)];
+    let [told, told_all] = &told;
+    let Found { floor, ours, keys, peers: theirs } = rounds(
+        "EVM, filtered by the node",
+        || chain.floor_filtered(),
+        || catch_up(confirmd, &chain.node, &section, deposits),
+        &peers,
+        |peer| peer.run(&chain.node, told),
+    )?;
     ensure!(keys == expected, "the keys are not those of a receipts-only read");
-    let (floor_all, ours_all, keys) =
-        rounds("EVM, filtered here", || chain.floor_all(), || catch_up(confirmd, &chain.node, &all, deposits))?;
+    print_recorded("rindexer 0.41, 10,000 blocks", 550, recorded::RINDEXER_WATCHED_MS, 6, 66_000, 9_998);
+    let Found { floor: floor_all, ours: ours_all, keys, peers: theirs_all } = rounds(
+        "EVM, filtered here",
+        || chain.floor_all(),
+        || catch_up(confirmd, &chain.node, &all, deposits),
+        &peers,
+        |peer| peer.run(&chain.node, told_all),
+    )?;
     ensure!(keys == expected, "the keys are not those of a receipts-only read");
+    print_recorded("rindexer 0.41, all, 10,000 blocks", 1_410, recorded::RINDEXER_ALL_MS, 125, 60_000, 99_990);
+    let subsquid = |theirs: &[Figure]| theirs.first().filter(|_| is_there).map(|figure| figure.client_ms);
     let of_ten = |ms: u64| ms * tenths / 10;
     let requests_max = (chain.tip + deposits + WINDOW) / 100 + 10;
+    let (squid, how) = of_peer(subsquid(&theirs), of_ten(recorded::SUBSQUID_WATCHED_MS));
     let b1 = Goal::new("B1")
         .at_most(
             "client CPU against 1.5x rindexer's (recorded)",
@@ -197,13 +247,14 @@ fn evm(confirmd: &Path, tenths: u64) -> Result<Vec<Goal>> {
             of_ten(recorded::RINDEXER_WATCHED_MS) * 3 / 2,
             "ms",
         )
-        .at_most("and 1/15 of Subsquid's (recorded)", ours.client_ms, of_ten(recorded::SUBSQUID_WATCHED_MS) / 15, "ms")
+        .at_most(&format!("and 1/15 of Subsquid's ({how})"), ours.client_ms, squid / 15, "ms")
         .ratio("wall against filtered logs alone", ours.wall_ms, floor.wall_ms, 200)
         .at_most("requests", ours.requests, requests_max, "")
         .clause(true, "keys equal those of a receipts-only read".to_owned());
+    let (squid, how) = of_peer(subsquid(&theirs_all), of_ten(recorded::SUBSQUID_ALL_MS));
     let b2 = Goal::new("B2")
         .at_most("client CPU against rindexer's (recorded)", ours_all.client_ms, of_ten(recorded::RINDEXER_ALL_MS), "ms")
-        .at_most("and 1/4 of Subsquid's (recorded)", ours_all.client_ms, of_ten(recorded::SUBSQUID_ALL_MS) / 4, "ms")
+        .at_most(&format!("and 1/4 of Subsquid's ({how})"), ours_all.client_ms, squid / 4, "ms")
         .ratio("wall against logs and headers", ours_all.wall_ms, floor_all.wall_ms, 130);
     let peak = ours.peak_kb.max(ours_all.peak_kb);
     let b3 = Goal::new("B3").at_most("peak memory", peak, 48_000, "kB");
@@ -224,11 +275,19 @@ fn utxo(confirmd: &Path, tenths: u64) -> Result<Goal> {
     let (small, large) = (500 * tenths, 10 * tenths);
     let chain = UtxoChain::make(small, large)?;
     let section = chain.section();
-    let (floor, ours, _) =
-        rounds("Bitcoin family", || chain.floor(), || catch_up(confirmd, &chain.node, &section, chain.deposits))?;
-    let bdk_ms = (small * recorded::BDK_SMALL_US + large * recorded::BDK_LARGE_US) / 1_000;
+    let peers: Vec<Peer> = Peer::bdk().into_iter().collect();
+    let told = [("BENCH_USER", "bench".to_owned()), ("BENCH_PASSWORD", "bench".to_owned())];
+    let Found { floor, ours, peers: theirs, .. } = rounds(
+        "Bitcoin family",
+        || chain.floor(),
+        || catch_up(confirmd, &chain.node, &section, chain.deposits),
+        &peers,
+        |peer| peer.run(&chain.node, &told),
+    )?;
+    let recorded_ms = (small * recorded::BDK_SMALL_US + large * recorded::BDK_LARGE_US) / 1_000;
+    let (bdk_ms, how) = of_peer(theirs.first().map(|figure| figure.node_ms + figure.client_ms), recorded_ms);
     Ok(Goal::new("B6").ratio("wall against raw blocks alone", ours.wall_ms, floor.wall_ms, 120).ratio(
-        "node and client CPU against the BDK emitter's (recorded)",
+        &format!("node and client CPU against the BDK emitter's ({how})"),
         ours.node_ms + ours.client_ms,
         bdk_ms,
         40,

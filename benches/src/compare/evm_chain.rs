@@ -225,6 +225,13 @@ impl EvmChain {
         Ok(keys)
     }
 
+    /// What a peer is told: which transfers to read.
+    #[must_use]
+    pub fn for_peers(&self, watched_only: bool) -> Vec<(&'static str, String)> {
+        let accounts: Vec<String> = (0..if watched_only { WATCHED } else { 0 }).map(watched).collect();
+        vec![("BENCH_TOKEN", self.token.clone()), ("BENCH_TIP", self.tip.to_string()), ("BENCH_WATCHED", accounts.join(","))]
+    }
+
     /// A chain section for confirmd that watches `accounts` accounts; the first [`WATCHED`] are paid.
     #[must_use]
     pub fn section(&self, accounts: u64) -> String {

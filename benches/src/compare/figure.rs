@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use std::time::Instant;
 
 /// The kernel's clock ticks a second in `/proc/PID/stat`, on every Linux that matters.
-const TICK_MS: u64 = 10;
+pub(crate) const TICK_MS: u64 = 10;
 
 /// One run of a floor or a subject.
 #[derive(Debug, Clone, Copy, Default)]

@@ -8,6 +8,7 @@ pub mod growth;
 pub mod head;
 pub mod instance;
 pub mod matching;
+pub mod peer;
 pub mod plot;
 pub mod probe;
 pub mod receiver;
