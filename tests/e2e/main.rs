@@ -18,6 +18,7 @@ mod history;
 mod instance;
 mod minimum;
 mod mweb;
+mod notices;
 mod ops_bad_config;
 mod ops_commands;
 mod ops_conform;
@@ -51,6 +52,7 @@ fn main() -> std::process::ExitCode {
     trials.extend(delivery_dead_letters::trials());
     trials.extend(delivery_outages::trials());
     trials.extend(evm_adding::trials());
+    trials.extend(notices::trials());
     trials.extend(evm_deposits::trials());
     trials.extend(evm_finality::trials());
     trials.extend(evm_halts::trials());

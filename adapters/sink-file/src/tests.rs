@@ -36,6 +36,7 @@ fn delivery(n: u32) -> Delivery {
         reference: None,
         confirmations: 20,
         decided_at: Timestamp::from_seconds(1_767_225_600),
+        notice: None,
     };
     let body = event.to_body().into();
     Delivery::new(Position(n.into()), event, body, 1)

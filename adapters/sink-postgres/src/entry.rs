@@ -147,12 +147,9 @@ impl Entry {
         (&self.chain, &self.tx_id, self.output_index)
     }
 
-    /// `confirmed` or `reverted`.
+    /// `confirmed` or `reverted`; `detected` or `settled` of an informative event, which is written down alone.
     pub(crate) fn state(&self) -> &'static str {
-        match self.kind {
-            EventKind::Confirmed => "confirmed",
-            EventKind::Reverted => "reverted",
-        }
+        self.kind.word()
     }
 }
 

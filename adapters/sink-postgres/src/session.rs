@@ -10,7 +10,10 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Error, Statement};
 
 /// The sink's tables.
-const MIGRATIONS: &[Migration] = &[Migration { version: 1, sql: include_str!("../migrations/1.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, sql: include_str!("../migrations/1.sql") },
+    Migration { version: 2, sql: include_str!("../migrations/2.sql") },
+];
 
 /// An open connection to a schema that is as it must be.
 #[derive(Debug)]

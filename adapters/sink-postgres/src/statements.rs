@@ -56,7 +56,7 @@ with input as (
         decided_at, event_id)
     select chain, tx_id, output_index, $1, epoch, sequence, state, chain_name, address, reference, memo, asset, symbol,
         decimals, amount, from_address, height, block_hash, block_time, confirmations, decided_at, i.id
-    from input i join fresh using (id) order by place
+    from input i join fresh using (id) where i.state in ('confirmed', 'reverted') order by place
     on conflict (chain, tx_id, output_index) do update set
         consumer = excluded.consumer, epoch = excluded.epoch, sequence = excluded.sequence, state = excluded.state,
         chain_name = excluded.chain_name, address = excluded.address, reference = excluded.reference, memo = excluded.memo,

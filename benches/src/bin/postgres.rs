@@ -123,6 +123,7 @@ fn delivery(number: u64) -> Result<Delivery> {
         reference: Some(format!("customer-{number}").into()),
         confirmations: 12,
         decided_at: Timestamp::from_seconds(1_767_225_601),
+        notice: None,
     };
     let body = event.to_body().into();
     Ok(Delivery::new(Position(number), event, body, 1))

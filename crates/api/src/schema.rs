@@ -116,6 +116,10 @@ pub(crate) enum EventKindSchema {
     Confirmed,
     /// The chain took it back.
     Reverted,
+    /// Informative: seen in a block, not deep enough.
+    Detected,
+    /// Informative: it can't be taken back any more.
+    Settled,
 }
 
 /// Who asked for an address.

@@ -67,7 +67,8 @@ pub struct ChangeSet {
     pub base: StateVersion,
     /// In order.
     pub changes: Vec<Change>,
-    /// In order; reverted before the confirmed of the same key. The store gives each the next position.
+    /// In order; reverted before the confirmed of the same key, informative ones at their place among a key's. The store gives each the
+    /// next position.
     pub events: Vec<(Event, Arc<[u8]>)>,
 }
 
@@ -95,6 +96,11 @@ impl ChangeSet {
                 _ => None,
             })
         })
+    }
+
+    /// The decisions among its events: what the state and the read model follow from.
+    pub fn decisions(&self) -> impl Iterator<Item = &Event> {
+        self.events.iter().map(|(event, _)| event).filter(|event| event.decides())
     }
 
     /// Adds an event and freezes its body.

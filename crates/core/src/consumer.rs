@@ -1,7 +1,7 @@
 //! Consumers: configured sink instances, each with its own records.
 
 use crate::text_id::{is_name, text_id};
-use crate::{AssetId, ChainId, Event, Position};
+use crate::{AssetId, ChainId, Event, Notice, Position};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -10,13 +10,16 @@ text_id!(
     ConsumerName, "a consumer name", "1 to 64 of [-_a-z0-9], starting with a letter or digit", is_name
 );
 
-/// Which events a consumer gets; an empty set means all.
+/// Which events a consumer gets; an empty set of chains or assets means all.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ConsumerFilter {
     /// Only these chains.
     pub chains: BTreeSet<ChainId>,
     /// Only these assets.
     pub assets: BTreeSet<AssetId>,
+    /// The informative events it asked for, beside confirmed and reverted.
+    #[serde(default)]
+    pub notices: BTreeSet<Notice>,
 }
 
 impl ConsumerFilter {
@@ -24,6 +27,7 @@ impl ConsumerFilter {
     pub fn takes(&self, event: &Event) -> bool {
         (self.chains.is_empty() || self.chains.contains(&event.chain))
             && (self.assets.is_empty() || self.assets.contains(&event.asset.id))
+            && event.notice.is_none_or(|notice| self.notices.contains(&notice))
     }
 }
 

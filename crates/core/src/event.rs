@@ -1,13 +1,15 @@
 //! Events: one decision each, with the body frozen when it is made.
 
 use crate::deposit_key::feed;
-use crate::{Amount, Asset, BlockHash, ChainId, ChainName, DepositKey, Epoch, Height, Sequence, Timestamp, Transfer};
+use crate::{
+    Amount, Asset, BlockHash, ChainId, ChainName, DepositKey, Epoch, Height, Notice, NoticeName, Sequence, Timestamp, Transfer,
+};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::sync::Arc;
 
-/// Which way a decision went.
+/// Which way a decision went, or what an informative event says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EventKind {
@@ -15,15 +17,27 @@ pub enum EventKind {
     Confirmed,
     /// The chain took it back.
     Reverted,
+    /// Informative: seen in a block, not deep enough.
+    Detected,
+    /// Informative: it can't be taken back any more.
+    Settled,
 }
 
 impl EventKind {
-    /// The wire format's type: `deposit.confirmed` or `deposit.reverted`.
+    /// The wire format's type: `deposit.confirmed`, `deposit.reverted`, `deposit.detected` or `deposit.settled`.
     pub fn wire_type(self) -> &'static str {
         match self {
             Self::Confirmed => "deposit.confirmed",
             Self::Reverted => "deposit.reverted",
+            Self::Detected => "deposit.detected",
+            Self::Settled => "deposit.settled",
         }
+    }
+
+    /// One word for it: the wire format's type without its first part.
+    pub fn word(self) -> &'static str {
+        let (_, word) = self.wire_type().split_once('.').expect("invariant: deposit and a word");
+        word
     }
 }
 
@@ -37,16 +51,34 @@ impl EventId {
     /// `evt_` and the first 32 hex digits of SHA-256 over the length-prefixed chain id and transaction id and the
     /// big-endian output index, epoch and sequence.
     pub fn derive(chain: &ChainId, key: &DepositKey, epoch: Epoch, sequence: Sequence) -> Self {
-        let mut hasher = Sha256::new();
-        feed(&mut hasher, chain.as_str().as_bytes());
-        feed(&mut hasher, key.tx_id.as_str().as_bytes());
-        hasher.update(key.output_index.to_be_bytes());
-        hasher.update(epoch.0.to_be_bytes());
-        hasher.update(sequence.0.to_be_bytes());
+        Self::of(decided(chain, key, epoch, sequence))
+    }
+
+    /// The same of an informative event: behind it the length-prefixed word of what it says and the big-endian version of the chain's
+    /// state that it was decided from.
+    pub fn of_notice(name: NoticeName<'_>) -> Self {
+        let mut hasher = decided(name.chain, name.key, name.epoch, name.sequence);
+        feed(&mut hasher, name.notice.word().as_bytes());
+        hasher.update(name.base.0.to_be_bytes());
+        Self::of(hasher)
+    }
+
+    fn of(hasher: Sha256) -> Self {
         let digest = const_hex::encode(hasher.finalize());
         let hex = digest.get(..32).expect("invariant: SHA-256 has 64 hex digits");
         Self::new(format!("evt_{hex}")).expect("invariant: 32 hex digits behind evt_")
     }
+}
+
+/// What names a decision.
+fn decided(chain: &ChainId, key: &DepositKey, epoch: Epoch, sequence: Sequence) -> Sha256 {
+    let mut hasher = Sha256::new();
+    feed(&mut hasher, chain.as_str().as_bytes());
+    feed(&mut hasher, key.tx_id.as_str().as_bytes());
+    hasher.update(key.output_index.to_be_bytes());
+    hasher.update(epoch.0.to_be_bytes());
+    hasher.update(sequence.0.to_be_bytes());
+    hasher
 }
 
 /// A place in the outbox: grows with every event of the store, in commit order.
@@ -70,7 +102,7 @@ impl fmt::Display for Position {
 /// One decision, as `fold` makes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// Derived from chain, key, epoch and sequence.
+    /// Derived from chain, key, epoch and sequence; of an informative event see [`EventId::of_notice`].
     pub id: EventId,
     /// Which chain.
     pub chain: ChainId,
@@ -78,7 +110,7 @@ pub struct Event {
     pub chain_name: ChainName,
     /// The state's epoch.
     pub epoch: Epoch,
-    /// Odd confirms, even reverts.
+    /// Odd confirms, even reverts. Of an informative event: the deposit's last decision, [`Sequence::NONE`] if there was none.
     pub sequence: Sequence,
     /// The payment and its block; of a reverted event: what is taken back.
     pub transfer: Transfer,
@@ -90,12 +122,25 @@ pub struct Event {
     pub confirmations: u64,
     /// When it was decided.
     pub decided_at: Timestamp,
+    /// What an informative event says; `None` for a decision.
+    #[serde(default)]
+    pub notice: Option<Notice>,
 }
 
 impl Event {
-    /// Which way the decision went.
+    /// Which way the decision went, or what an informative event says.
     pub fn kind(&self) -> EventKind {
-        if self.sequence.stands() { EventKind::Confirmed } else { EventKind::Reverted }
+        match self.notice {
+            Some(Notice::Detected) => EventKind::Detected,
+            Some(Notice::Settled) => EventKind::Settled,
+            None if self.sequence.stands() => EventKind::Confirmed,
+            None => EventKind::Reverted,
+        }
+    }
+
+    /// Whether it is a decision: part of a deposit's confirmed, reverted, confirmed, ...
+    pub fn decides(&self) -> bool {
+        self.notice.is_none()
     }
 
     /// The wire format, version 1: the bytes every consumer gets on every attempt. Made once, then stored.
@@ -173,7 +218,7 @@ pub struct EventRecord {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::{Address, AssetId, BlockRef, Payment, TxId};
+    use crate::{Address, AssetId, BlockRef, Payment, StateVersion, TxId};
 
     fn event() -> Event {
         let chain = ChainId::new("eip155:1").unwrap();
@@ -203,7 +248,26 @@ mod tests {
             reference: Some("customer-42".into()),
             confirmations: 20,
             decided_at: Timestamp::from_seconds(1_767_225_600),
+            notice: None,
         }
+    }
+
+    #[test]
+    fn g7_an_informative_event_has_an_id_for_every_commit_that_says_it_and_the_body_of_its_type() {
+        let event = event();
+        let id = |sequence, notice, base| {
+            let (chain, key, base) = (&event.chain, &event.transfer.key, StateVersion(base));
+            EventId::of_notice(NoticeName { chain, key, epoch: event.epoch, sequence: Sequence(sequence), notice, base })
+        };
+        let one = id(1, Notice::Settled, 7);
+        assert_eq!(one.as_str(), "evt_beb0fb116e26aa72866cde398936ace6");
+        assert_eq!(one, id(1, Notice::Settled, 7));
+        let others = [id(1, Notice::Detected, 7), id(2, Notice::Settled, 7), id(1, Notice::Settled, 8), event.id.clone()];
+        assert!(others.iter().all(|other| *other != one));
+        let settled = Event { id: one.clone(), notice: Some(Notice::Settled), ..event.clone() };
+        let body = String::from_utf8(settled.to_body()).unwrap();
+        let decided = String::from_utf8(event.to_body()).unwrap();
+        assert_eq!(body, decided.replace(event.id.as_str(), one.as_str()).replace("deposit.confirmed", "deposit.settled"));
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod held;
 mod history;
 mod meter;
 mod new_heads;
+mod notice;
 mod outbox;
 mod plugin;
 mod policy;
@@ -75,6 +76,7 @@ pub use history::{
 };
 pub use meter::{SourceCounts, SourceMeter};
 pub use new_heads::{BuildNewHeads, NewHeads};
+pub use notice::{Notice, NoticeName, NoticesWanted};
 pub use outbox::{Outbox, Pace};
 pub use plugin::{BuildForgedSink, ChainContext, ChainKind, Forgery, Registry, SinkContext, SinkKind};
 pub use policy::{FinalityTag, Requirement};

@@ -30,6 +30,7 @@ fn event() -> Event {
         reference: Some("customer-42".into()),
         confirmations: 20,
         decided_at: Timestamp::from_seconds(1_767_225_600),
+        notice: None,
     }
 }
 

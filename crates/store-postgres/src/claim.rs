@@ -28,7 +28,7 @@ update delivery d set token = $4, owner = $5, lease_until = clock_timestamp() + 
 from ready where d.consumer = $1 and d.position = ready.position
 returning d.position, d.attempts";
 const ROOM: &str = "select count(*) from (select from delivery where consumer = $1 and state < 2 limit $2) as counted";
-const FRESH: &str = "select position, chain, asset, digest from event where position >= $1 order by position limit $2";
+const FRESH: &str = "select position, chain, asset, digest, notice from event where position >= $1 order by position limit $2";
 const TAILS: &str = "select distinct digest from delivery where consumer = $1 and digest = any($2)";
 const SKIPPED: &str = "select position from skipped where consumer = $1 and position = any($2)";
 const PUT: &str =
@@ -184,7 +184,7 @@ async fn fresh(session: &Session, due: &Due, row: &Row, token: i64, out: &mut BT
         }
         let position: i64 = event.get(0);
         cursor = position.saturating_add(1);
-        if skipped.contains(&position) || !row.takes(event.get(1), event.get(2)) {
+        if skipped.contains(&position) || !row.takes(event.get(1), event.get(2), event.get(4)) {
             continue;
         }
         let digest: Vec<u8> = event.get(3);

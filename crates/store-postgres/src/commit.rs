@@ -4,10 +4,9 @@ use crate::chain::{self, ChainNumber, Found, Heads};
 use crate::deposits::{self, DepositPlan, Stored};
 use crate::error::{Failed, int, invalid, position, to_json, uint};
 use crate::held::{HeldRows, Places, last_events};
-use crate::listen::Notice;
 use crate::lives::LifePlan;
 use crate::session::Session;
-use confirmd_core::{ChainState, ChangeSet, CommitReceipt, KeyDigest, Position, StateVersion, StoreError, Timestamp};
+use confirmd_core::{ChainState, ChangeSet, CommitReceipt, KeyDigest, Notice, Position, StateVersion, StoreError, Timestamp};
 use confirmd_postgres::Trouble;
 use std::sync::Arc;
 use tokio_postgres::error::SqlState;
@@ -18,8 +17,8 @@ const CHANGES_KEPT: i64 = 512;
 
 const KNOWN: &str = "select token, first_event from change where chain = $1 and version = $2";
 const POSITIONS: &str = "update meta set next_position = next_position + $1 returning next_position - $1";
-const EVENTS: &str = "insert into event (position, id, chain, asset, digest, decided_at, record, body)
-select * from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::bigint[], $7::text[], $8::bytea[])";
+const EVENTS: &str = "insert into event (position, id, chain, asset, digest, decided_at, record, body, notice)
+select * from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::bigint[], $7::text[], $8::bytea[], $9::text[])";
 const CHANGE: &str = "insert into change (chain, version, token, first_event, changes) values ($1, $2, $3, $4, $5)";
 const FORGET: &str = "delete from change where chain = $1 and version = $2";
 
@@ -33,7 +32,7 @@ pub(crate) struct Commit {
     pub(crate) now: Timestamp,
     /// The operator's statement for every event.
     pub(crate) on_event: Option<Arc<str>>,
-    pub(crate) notice: Notice,
+    pub(crate) notice: crate::listen::Notice,
 }
 
 /// The work of a commit. `Conflict` if the chain has moved on; then nothing was written.
@@ -110,9 +109,11 @@ async fn events(session: &Session, set: &ChangeSet, first: Position) -> Result<(
     let assets = column!(|(event, _)| event.asset.id.as_str());
     let digests = column!(|(event, _)| KeyDigest::of(&event.chain, &event.transfer.key).0.to_vec());
     let decided_at = column!(|(event, _)| int(event.decided_at.0));
+    let notices = column!(|(event, _)| event.notice.map(Notice::word));
     let records = set.events.iter().map(|(event, _)| to_json(event)).collect::<Result<Vec<_>, StoreError>>()?;
     let bodies = column!(|(_, body)| &body[..]);
-    let written = session.execute(EVENTS, &[&positions, &ids, &chains, &assets, &digests, &decided_at, &records, &bodies]).await;
+    let written =
+        session.execute(EVENTS, &[&positions, &ids, &chains, &assets, &digests, &decided_at, &records, &bodies, &notices]).await;
     match written {
         // The last line of defence for G1.
         Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => {
@@ -139,7 +140,7 @@ async fn change(
 
 /// The operator's statement, once for each decision, within the decision's own transaction.
 async fn effects(session: &Session, commit: &Commit) -> Result<(), Failed> {
-    let Some(sql) = commit.on_event.as_deref().filter(|_| !commit.set.events.is_empty()) else { return Ok(()) };
+    let Some(sql) = commit.on_event.as_deref().filter(|_| commit.set.decisions().next().is_some()) else { return Ok(()) };
     let refused = |error: tokio_postgres::Error, of: &str| match Trouble::of(&error) {
         Trouble::Statement | Trouble::Setup => invalid(format!(
             "state.on_event{of} was refused, so nothing was decided: {}; mend the statement or what it calls, it is tried again",
@@ -148,7 +149,7 @@ async fn effects(session: &Session, commit: &Commit) -> Result<(), Failed> {
         _ => Failed::Server(error),
     };
     let statement = session.connection().prepare_typed(sql, &[Type::TEXT]).await.map_err(|error| refused(error, ""))?;
-    for (event, body) in &commit.set.events {
+    for (event, body) in commit.set.events.iter().filter(|(event, _)| event.decides()) {
         let body = String::from_utf8_lossy(body);
         let done = session.connection().execute(&statement, &[&body.as_ref()]).await;
         done.map_err(|error| refused(error, &format!(" for event {}", event.id)))?;

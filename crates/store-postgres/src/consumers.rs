@@ -9,13 +9,13 @@ use std::sync::Arc;
 /// Unread events counted for a status.
 const UNREAD_COUNT_MAX: i64 = 10_000;
 
-const LOCK: &str = "select id, chains, assets, began, cursor, paused from consumer where name = $1 for no key update";
-const FIND: &str = "select id, chains, assets, began, cursor, paused from consumer where name = $1";
-const ALL: &str = "select id, chains, assets, began, cursor, paused, name from consumer order by name collate \"C\"";
+const LOCK: &str = "select id, chains, assets, began, cursor, paused, notices from consumer where name = $1 for no key update";
+const FIND: &str = "select id, chains, assets, began, cursor, paused, notices from consumer where name = $1";
+const ALL: &str = "select id, chains, assets, began, cursor, paused, notices, name from consumer order by name collate \"C\"";
 const TAKE_BACK: &str = "update delivery set token = null, owner = null, lease_until = null where consumer = $1 and owner = $2";
-const FILTER: &str = "update consumer set chains = $2, assets = $3 where id = $1";
+const FILTER: &str = "update consumer set chains = $2, assets = $3, notices = $4 where id = $1";
 const END: &str = "select m.next_position, coalesce((select min(position) from event), m.next_position) from meta m";
-const CREATE: &str = "insert into consumer (name, chains, assets, began, cursor) values ($1, $2, $3, $4, $4)
+const CREATE: &str = "insert into consumer (name, chains, assets, began, cursor, notices) values ($1, $2, $3, $4, $4, $5)
 on conflict (name) do nothing";
 const COUNTS: &str =
     "select count(*) filter (where not given_up and state < 2), count(*) filter (where not given_up and state = 1),
@@ -23,7 +23,8 @@ const COUNTS: &str =
 from (select state, given_up, first_value(state) over (partition by digest order by position) as head
     from delivery where consumer = $1) d";
 const UNREAD: &str = "select count(*) from (select from event where position >= $1
-    and (cardinality($2::text[]) = 0 or chain = any($2)) and (cardinality($3::text[]) = 0 or asset = any($3)) limit $4) as counted";
+    and (cardinality($2::text[]) = 0 or chain = any($2)) and (cardinality($3::text[]) = 0 or asset = any($3))
+    and (notice is null or notice = any($5)) limit $4) as counted";
 const PAUSE: &str = "update consumer set paused = $2 where id = $1";
 const RENAME: &str = "update consumer set name = $2 where id = $1";
 const DELETE: &str = "delete from consumer where id = $1";
@@ -37,17 +38,27 @@ pub(crate) struct Row {
     pub(crate) began: i64,
     pub(crate) cursor: i64,
     pub(crate) paused: Option<String>,
+    pub(crate) notices: Vec<String>,
 }
 
 impl Row {
     pub(crate) fn of(row: &tokio_postgres::Row) -> Self {
-        Self { id: row.get(0), chains: row.get(1), assets: row.get(2), began: row.get(3), cursor: row.get(4), paused: row.get(5) }
+        Self {
+            id: row.get(0),
+            chains: row.get(1),
+            assets: row.get(2),
+            began: row.get(3),
+            cursor: row.get(4),
+            paused: row.get(5),
+            notices: row.get(6),
+        }
     }
 
     /// Whether an event is this consumer's.
-    pub(crate) fn takes(&self, chain: &str, asset: &str) -> bool {
+    pub(crate) fn takes(&self, chain: &str, asset: &str, notice: Option<&str>) -> bool {
         (self.chains.is_empty() || self.chains.iter().any(|one| one == chain))
             && (self.assets.is_empty() || self.assets.iter().any(|one| one == asset))
+            && notice.is_none_or(|notice| self.notices.iter().any(|one| one == notice))
     }
 }
 
@@ -70,7 +81,7 @@ pub(crate) async fn find(session: &Session, name: &ConsumerName) -> Result<Row, 
 /// Every consumer, by name.
 pub(crate) async fn all(session: &Session) -> Result<Vec<(ConsumerName, Row)>, Failed> {
     let named = |row: &tokio_postgres::Row| {
-        let name = ConsumerName::new(row.get::<_, String>(6));
+        let name = ConsumerName::new(row.get::<_, String>(7));
         Ok((
             name.map_err(|_| crate::error::refused("a consumer's name in the database is none; put a backup back"))?,
             Row::of(row),
@@ -83,11 +94,12 @@ pub(crate) async fn all(session: &Session) -> Result<Vec<(ConsumerName, Row)>, F
 pub(crate) async fn register(session: &Session, (spec, owner): &(ConsumerSpec, Arc<str>)) -> Result<(), Failed> {
     let chains: Vec<_> = spec.filter.chains.iter().map(|chain| chain.as_str().to_owned()).collect();
     let assets: Vec<_> = spec.filter.assets.iter().map(|asset| asset.as_str().to_owned()).collect();
+    let notices: Vec<_> = spec.filter.notices.iter().map(|notice| notice.word().to_owned()).collect();
     let known = session.query_opt(LOCK, &[&spec.name.as_str()]).await?;
     if let Some(row) = known.as_ref().map(Row::of) {
         session.execute(TAKE_BACK, &[&row.id, &&**owner]).await?;
-        if row.chains != chains || row.assets != assets {
-            session.execute(FILTER, &[&row.id, &chains, &assets]).await?;
+        if row.chains != chains || row.assets != assets || row.notices != notices {
+            session.execute(FILTER, &[&row.id, &chains, &assets, &notices]).await?;
         }
         return Ok(());
     }
@@ -108,7 +120,7 @@ pub(crate) async fn register(session: &Session, (spec, owner): &(ConsumerSpec, A
             )));
         }
     };
-    session.execute(CREATE, &[&spec.name.as_str(), &chains, &assets, &began]).await?;
+    session.execute(CREATE, &[&spec.name.as_str(), &chains, &assets, &began, &notices]).await?;
     Ok(())
 }
 
@@ -123,7 +135,7 @@ pub(crate) async fn statuses(session: &Session, (): &()) -> Result<Vec<ConsumerS
 async fn status(session: &Session, name: ConsumerName, row: Row) -> Result<ConsumerStatus, Failed> {
     let counts = session.query_opt(COUNTS, &[&row.id]).await?;
     let count = |at: usize| counts.as_ref().map_or(0, |counts| crate::error::uint(counts.get(at)));
-    let unread = session.query_opt(UNREAD, &[&row.cursor, &row.chains, &row.assets, &UNREAD_COUNT_MAX]).await?;
+    let unread = session.query_opt(UNREAD, &[&row.cursor, &row.chains, &row.assets, &UNREAD_COUNT_MAX, &row.notices]).await?;
     let unread = unread.map_or(0, |row| crate::error::uint(row.get(0)));
     Ok(ConsumerStatus {
         name,

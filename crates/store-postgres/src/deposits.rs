@@ -36,7 +36,7 @@ const REFERENCES: &str = "select entry from watch where chain = $1 and address =
 
 impl Stored {
     pub(crate) async fn read(session: &Session, chain: ChainNumber, set: &ChangeSet) -> Result<Self, Failed> {
-        let mut keys: BTreeSet<&DepositKey> = set.events.iter().map(|(event, _)| &event.transfer.key).collect();
+        let mut keys: BTreeSet<&DepositKey> = set.decisions().map(|event| &event.transfer.key).collect();
         let mut addresses = BTreeSet::new();
         for change in &set.changes {
             let transfer = match change {
@@ -111,7 +111,7 @@ impl<'a> DepositPlan<'a> {
         now: Timestamp,
     ) -> Self {
         let mut stories: HashMap<&DepositKey, Story<'_>> = HashMap::new();
-        for (event, _) in &set.events {
+        for event in set.decisions() {
             let digest = KeyDigest::of(&set.chain, &event.transfer.key);
             let story = stories.entry(&event.transfer.key).or_default();
             story.event = places.position(&digest, event.sequence).map(|position| (event, position));

@@ -28,7 +28,7 @@ pub(crate) const WATCH: &str = "insert into watch (chain, address, entry) select
 on conflict (chain, address) do update set entry = excluded.entry";
 const UNWATCH: &str = "delete from watch where chain = $1 and address = any($2)";
 
-/// Positions of a change set's events.
+/// Positions of a change set's decisions.
 #[derive(Debug)]
 pub(crate) struct Places {
     pub(crate) first: Position,
@@ -43,6 +43,7 @@ impl Places {
             .events
             .iter()
             .zip(places)
+            .filter(|((event, _), _)| event.decides())
             .map(|((event, _), place)| ((KeyDigest::of(&set.chain, &event.transfer.key), event.sequence), place));
         Self { first, by_key: by_key.collect() }
     }

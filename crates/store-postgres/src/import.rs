@@ -9,7 +9,7 @@ use crate::session::Session;
 use crate::store::{PgOptions, PgStore, prepare};
 use async_trait::async_trait;
 use confirmd_core::{
-    AssetId, ChainId, DumpRecord, DumpedChain, DumpedConsumer, DumpedStore, KeyDigest, OpenState, Position, StoreError,
+    AssetId, ChainId, DumpRecord, DumpedChain, DumpedConsumer, DumpedStore, KeyDigest, Notice, OpenState, Position, StoreError,
     StoreImport,
 };
 use confirmd_postgres::Server;
@@ -22,10 +22,9 @@ const THERE: &str = "select store from meta";
 const CHAIN: &str = "insert into chain (chain, version, head) values ($1, $2, $3) returning id";
 const ARCHIVE: &str = "insert into archive (digest, chain, height, sequence, event)
 select * from unnest($1::bytea[], $2::integer[], $3::bigint[], $4::bigint[], $5::bigint[])";
-const EVENTS: &str = "insert into event (position, id, chain, asset, digest, decided_at, record, body)
-select * from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::bigint[], $7::text[], $8::bytea[])";
-const CONSUMER: &str =
-    "insert into consumer (name, chains, assets, began, cursor, paused) values ($1, $2, $3, $4, $5, $6) returning id";
+const EVENTS: &str = "insert into event (position, id, chain, asset, digest, decided_at, record, body, notice)
+select * from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::bigint[], $7::text[], $8::bytea[], $9::text[])";
+const CONSUMER: &str = "insert into consumer (name, chains, assets, began, cursor, paused, notices) values ($1, $2, $3, $4, $5, $6, $7) returning id";
 const OPEN: &str = "insert into delivery (consumer, position, digest, state, due_at, attempts, attempts_ever)
 select $1, * from unnest($2::bigint[], $3::bytea[], $4::smallint[], $5::bigint[], $6::integer[], $7::integer[])";
 const SKIPPED: &str =
@@ -297,7 +296,9 @@ impl PgImport {
         let decided_at = column!(try run, Event, row => int(row.event.decided_at.0));
         let records = column!(try run, Event, row => to_json(&row.event));
         let bodies = column!(run, Event, row => row.body.as_bytes());
-        let columns: crate::session::Params<'_> = &[&positions, &ids, &chains, &assets, &digests, &decided_at, &records, &bodies];
+        let notices = column!(run, Event, row => row.event.notice.map(Notice::word));
+        let columns: crate::session::Params<'_> =
+            &[&positions, &ids, &chains, &assets, &digests, &decided_at, &records, &bodies, &notices];
         self.session.execute(EVENTS, columns).await?;
         Ok(())
     }
@@ -306,7 +307,9 @@ impl PgImport {
         let chains: Vec<_> = row.filter.chains.iter().map(ChainId::as_str).collect();
         let assets: Vec<_> = row.filter.assets.iter().map(AssetId::as_str).collect();
         let (began, cursor, paused) = (int(row.began.0)?, int(row.cursor.0)?, row.paused.as_deref().map(text));
-        let made = self.session.query_opt(CONSUMER, &[&row.name.as_str(), &chains, &assets, &began, &cursor, &paused]).await?;
+        let notices: Vec<_> = row.filter.notices.iter().map(|notice| notice.word()).collect();
+        let columns: crate::session::Params<'_> = &[&row.name.as_str(), &chains, &assets, &began, &cursor, &paused, &notices];
+        let made = self.session.query_opt(CONSUMER, columns).await?;
         self.consumer = made.map(|row| row.get(0)).unwrap_or_default();
         Ok(())
     }

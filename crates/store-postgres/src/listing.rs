@@ -14,7 +14,7 @@ const PAGE_MAX: usize = 1_000;
 const UNREAD_SCAN_MAX: i64 = 10_000;
 
 /// `$1` consumer, `$2` above this position, `$3` cursor, `$4` began, `$5` chains, `$6` assets, `$7` event id or none,
-/// `$8` state or none, `$9` limit, `$10` unread events looked at.
+/// `$8` state or none, `$9` limit, `$10` unread events looked at, `$11` informative events it asks for.
 const LIST: &str = "with open as materialized (
     select * from (select position, state, due_at, attempts, given_up,
             first_value(position) over key as head, first_value(state) over key as head_state
@@ -25,7 +25,7 @@ const LIST: &str = "with open as materialized (
     union select position from skipped where consumer = $1 and position > $2 and $7::text is null
     union (select position from event where position >= greatest($3, $2 + 1) and $7::text is null
         and (cardinality($5::text[]) = 0 or chain = any($5)) and (cardinality($6::text[]) = 0 or asset = any($6))
-        order by position limit $10)
+        and (notice is null or notice = any($11)) order by position limit $10)
     union select position from event where id = $7 and position > $2
 ), seen as (
     select e.position, e.record, o.position is not null as is_open, o.due_at, o.attempts, s.attempts as skipped_attempts,
@@ -34,7 +34,8 @@ const LIST: &str = "with open as materialized (
             when o.state = 1 then 2 when o.state = 0 then 1
             when s.position is not null then 6
             when e.position < $4 or not ((cardinality($5::text[]) = 0 or e.chain = any($5))
-                and (cardinality($6::text[]) = 0 or e.asset = any($6))) then 0
+                and (cardinality($6::text[]) = 0 or e.asset = any($6))
+                and (e.notice is null or e.notice = any($11))) then 0
             when e.position >= $3 then 1 else 3 end as shown,
         case when o.head <> o.position and o.head_state = 2 then o.head end as blocked_by
     from candidates c join event e on e.position = c.position
@@ -49,11 +50,12 @@ order by seen.position limit $9";
 /// `$1` from, `$2` below, `$3` at most: how many events lie there, and where the lowest of them is.
 const SPAN: &str = "select count(*), min(position) from (select position from event where position >= $1 and position < $2
     order by position desc limit $3) as looked_at";
-/// `$1` consumer, `$2` from, `$3` below, `$4` chains, `$5` assets, `$6` limit.
+/// `$1` consumer, `$2` from, `$3` below, `$4` chains, `$5` assets, `$6` limit, `$7` informative events it asks for.
 const DELIVERED: &str = "select position, record,
     (select attempt from attempt a where a.consumer = $1 and a.position = event.position order by ever desc limit 1)
 from event where position >= $2 and position < $3
     and (cardinality($4::text[]) = 0 or chain = any($4)) and (cardinality($5::text[]) = 0 or asset = any($5))
+    and (notice is null or notice = any($7))
     and not exists (select from delivery d where d.consumer = $1 and d.position = event.position and not d.given_up)
     and not exists (select from skipped s where s.consumer = $1 and s.position = event.position)
 order by position desc limit $6";
@@ -101,7 +103,19 @@ pub(crate) async fn list(session: &Session, (filter, after, limit): &Page) -> Re
         let found = session
             .query(
                 LIST,
-                &[&row.id, &above, &row.cursor, &row.began, &row.chains, &row.assets, &event, &wanted, &left, &UNREAD_SCAN_MAX],
+                &[
+                    &row.id,
+                    &above,
+                    &row.cursor,
+                    &row.began,
+                    &row.chains,
+                    &row.assets,
+                    &event,
+                    &wanted,
+                    &left,
+                    &UNREAD_SCAN_MAX,
+                    &row.notices,
+                ],
             )
             .await?;
         for found in &found {
@@ -121,7 +135,8 @@ pub(crate) async fn delivered(session: &Session, (name, below, limit): &Delivere
     let span = session.query(SPAN, &[&row.began, &end, &rows(DELIVERED_LOOK_MAX)]).await?;
     let lowest = span.first().and_then(|span| Some((span.get::<_, i64>(0), span.get::<_, Option<i64>>(1)?)));
     let Some((looked_at, lowest)) = lowest else { return Ok(DeliveredPage::default()) };
-    let found = session.query(DELIVERED, &[&row.id, &lowest, &end, &row.chains, &row.assets, &rows(limit)]).await?;
+    let asked: crate::session::Params<'_> = &[&row.id, &lowest, &end, &row.chains, &row.assets, &rows(limit), &row.notices];
+    let found = session.query(DELIVERED, asked).await?;
     let records: Vec<DeliveryRecord> = found.iter().map(|row| of_delivered(name, row)).collect::<Result<_, _>>()?;
     let below = match records.last() {
         Some(last) if records.len() == limit => Some(last.position),

@@ -10,7 +10,7 @@ use crate::store::{Inner, PgStore};
 use async_trait::async_trait;
 use confirmd_core::{
     Archived, BlockHash, BlockRef, ChainId, ConsumerFilter, ConsumerName, DumpRecord, DumpedArchive, DumpedAttempt, DumpedChain,
-    DumpedConsumer, DumpedEvent, DumpedHeld, DumpedOpen, DumpedSkip, DumpedStep, DumpedStore, Epoch, Height, KeyDigest,
+    DumpedConsumer, DumpedEvent, DumpedHeld, DumpedOpen, DumpedSkip, DumpedStep, DumpedStore, Epoch, Height, KeyDigest, Notice,
     OpenDelivery, OpenState, Position, Sequence, Snapshots, StateVersion, StoreError, StoreSnapshot,
 };
 use serde::de::DeserializeOwned;
@@ -341,6 +341,7 @@ fn consumer((name, row): &(ConsumerName, consumers::Row)) -> Result<DumpRecord, 
     let filter = ConsumerFilter {
         chains: row.chains.iter().map(ChainId::new).collect::<Result<_, _>>().map_err(wrong)?,
         assets: row.assets.iter().map(confirmd_core::AssetId::new).collect::<Result<_, _>>().map_err(wrong)?,
+        notices: row.notices.iter().filter_map(|word| Notice::of_word(word)).collect(),
     };
     let (name, paused) = (name.clone(), row.paused.clone());
     Ok(DumpRecord::Consumer(DumpedConsumer { name, filter, began: position(row.began), cursor: position(row.cursor), paused }))

@@ -18,6 +18,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 2, sql: include_str!("../migrations/2.sql") },
     Migration { version: 3, sql: include_str!("../migrations/3.sql") },
     Migration { version: 4, sql: include_str!("../migrations/4.sql") },
+    Migration { version: 5, sql: include_str!("../migrations/5.sql") },
 ];
 const PART: &str = "store";
 

@@ -8,7 +8,7 @@ use confirmd_core::{ConsumerName, Pace, Position, Timestamp};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-const EVENTS: &str = "select position, chain, asset, digest from event where position = any($1)";
+const EVENTS: &str = "select position, chain, asset, digest, notice from event where position = any($1)";
 const DEAD: &str = "select distinct digest from delivery where consumer = $1 and state = 2 and not given_up";
 const DIGESTS: &str = "select distinct digest from delivery where consumer = $1 and position = any($2)";
 const REQUEUE: &str = "update delivery set state = 0, due_at = 0, attempts = 0
@@ -54,15 +54,14 @@ async fn tails(session: &Session, consumer: i32, digests: &[&[u8]]) -> Result<Ta
     Ok(tails)
 }
 
-/// The events named, by position: chain, asset, digest. `Invalid` if one is not there.
-async fn events(
-    session: &Session,
-    name: &ConsumerName,
-    positions: &BTreeSet<Position>,
-) -> Result<BTreeMap<i64, (String, String, Vec<u8>)>, Failed> {
+/// Chain, asset, digest, and what an informative one says.
+type Named = (String, String, Vec<u8>, Option<String>);
+
+/// The events named, by position. `Invalid` if one is not there.
+async fn events(session: &Session, name: &ConsumerName, positions: &BTreeSet<Position>) -> Result<BTreeMap<i64, Named>, Failed> {
     let asked: Vec<i64> = positions.iter().map(|position| int(position.0)).collect();
     let rows = session.query(EVENTS, &[&asked]).await?;
-    let found: BTreeMap<_, _> = rows.iter().map(|row| (row.get(0), (row.get(1), row.get(2), row.get(3)))).collect();
+    let found: BTreeMap<_, _> = rows.iter().map(|row| (row.get(0), (row.get(1), row.get(2), row.get(3), row.get(4)))).collect();
     match asked.iter().find(|position| !found.contains_key(*position)) {
         None => Ok(found),
         Some(missing) => Err(invalid(format!(
@@ -103,11 +102,11 @@ pub(crate) async fn replay(session: &Session, (asked, pace): &(Asked, Option<Pac
     let skipped: BTreeSet<i64> = skipped.iter().map(|row| row.get(0)).collect();
     let ever = session.query(EVER, &[&row.id, &positions]).await?;
     let ever: BTreeMap<i64, i32> = ever.iter().map(|row| (row.get(0), row.get(1))).collect();
-    let digests: Vec<&[u8]> = events.values().map(|(_, _, digest)| digest.as_slice()).collect();
+    let digests: Vec<&[u8]> = events.values().map(|(_, _, digest, _)| digest.as_slice()).collect();
     let mut replay = Replay { tails: tails(session, row.id, &digests).await?, changed: BTreeSet::new(), count: 0 };
     let mut keys = BTreeSet::new();
-    for (position, (chain, asset, digest)) in &events {
-        if *position < row.began || !row.takes(chain, asset) || skipped.contains(position) {
+    for (position, (chain, asset, digest, notice)) in &events {
+        if *position < row.began || !row.takes(chain, asset, notice.as_deref()) || skipped.contains(position) {
             continue;
         }
         let at = pace.map(|pace| pace.at(u64::try_from(keys.len()).unwrap_or(u64::MAX)));
@@ -176,14 +175,14 @@ impl Replay {
 pub(crate) async fn skip(session: &Session, (asked, now): &(Asked, Timestamp)) -> Result<(), Failed> {
     let row = lock(session, &asked.consumer).await?;
     let events = events(session, &asked.consumer, &asked.positions).await?;
-    for (position, (chain, asset, digest)) in &events {
+    for (position, (chain, asset, digest, notice)) in &events {
         if !session.query(SKIPPED, &[&row.id, &vec![*position]]).await?.is_empty() {
             continue;
         }
         let tails = tails(session, row.id, &[digest.as_slice()]).await?;
         let open = tails.get(digest).and_then(|tail| tail.get(position)).filter(|open| !open.given_up);
         let waits = *position >= row.cursor || open.is_some();
-        if *position < row.began || !row.takes(chain, asset) || !waits {
+        if *position < row.began || !row.takes(chain, asset, notice.as_deref()) || !waits {
             return Err(invalid(format!(
                 "the event at position {} is not waiting for the consumer {}: it was delivered, or never meant for it",
                 uint(*position),

@@ -35,6 +35,7 @@ pub(crate) struct Snapshot {
     pub(crate) read: Position,
     pub(crate) end: Position,
     pub(crate) counts: QueueCounts,
+    last_notice: Option<Position>,
 }
 
 fn unknown(name: &ConsumerName) -> StoreError {
@@ -208,15 +209,21 @@ impl Core {
             read: consumer.queue.read(),
             end: self.disk.progress.next_position,
             counts: consumer.queue.counts(),
+            last_notice: self.disk.progress.last_notice,
         }
     }
 }
 
 impl Snapshot {
+    /// Whether no unread event is an informative one.
+    fn all_decide(&self) -> bool {
+        self.last_notice.is_none_or(|last| last < self.read)
+    }
+
     /// How many events it has not read yet, counted up to `most`.
     pub(crate) fn unread(&self, reader: &Reader, most: u64) -> Result<u64, StoreError> {
         let filter = &self.row.filter;
-        if filter.chains.is_empty() && filter.assets.is_empty() {
+        if filter.chains.is_empty() && filter.assets.is_empty() && self.all_decide() {
             return Ok(self.end.0.saturating_sub(self.read.0).min(most));
         }
         let mut unread = 0;

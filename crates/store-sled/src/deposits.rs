@@ -49,7 +49,7 @@ impl<'a> DepositPlan<'a> {
         now: Timestamp,
     ) -> Self {
         let mut stories: HashMap<&DepositKey, Story<'_>> = HashMap::new();
-        for (event, _) in &set.events {
+        for event in set.decisions() {
             let digest = KeyDigest::of(&set.chain, &event.transfer.key);
             let story = stories.entry(&event.transfer.key).or_default();
             story.event = events.position(&digest, event.sequence).map(|position| (event, position));

@@ -160,7 +160,7 @@ impl<'a> Context<'a> {
 }
 
 fn events(set: &ChangeSet, kind: EventKind) -> impl Iterator<Item = &Event> {
-    set.events.iter().map(|(event, _)| event).filter(move |event| event.kind() == kind)
+    set.decisions().filter(move |event| event.kind() == kind)
 }
 
 fn number(count: usize) -> u64 {

@@ -41,6 +41,7 @@ impl Core {
             self.reached(Step::Listed);
         }
         self.disk.progress.next_position = events.end;
+        self.disk.progress.last_notice = events.last_notice.or(self.disk.progress.last_notice);
         self.write(rows)?;
         let first_event = (!set.events.is_empty()).then_some(first);
         Ok(CommitReceipt { version: StateVersion(set.base.0.saturating_add(1)), first_event })
@@ -51,24 +52,27 @@ impl Core {
 pub(crate) struct EventPlan {
     first: Position,
     end: Position,
+    last_notice: Option<Position>,
     by_key: HashMap<(KeyDigest, Sequence), Position>,
 }
 
 impl EventPlan {
     /// The last line of defence for G1: an event that was decided before, as far as history goes back, is not written again.
     fn new(reader: &Reader, set: &ChangeSet, first: Position) -> Result<Self, StoreError> {
-        let (mut end, mut by_key) = (first, HashMap::new());
+        let (mut end, mut last_notice, mut by_key) = (first, None, HashMap::new());
         for (event, _) in &set.events {
-            let earlier = by_key.insert((KeyDigest::of(&set.chain, &event.transfer.key), event.sequence), end);
+            let name = event.decides().then(|| (KeyDigest::of(&set.chain, &event.transfer.key), event.sequence));
+            let earlier = name.and_then(|name| by_key.insert(name, end));
             if let Some(position) = earlier.map_or_else(|| reader.event_position(&event.id), |position| Ok(Some(position)))? {
                 return Err(StoreError::Invalid(format!(
                     "the event {} (deposit {} of {}, sequence {}) was decided before, at position {position}; nothing was written",
                     event.id, event.transfer.key, set.chain, event.sequence
                 )));
             }
+            last_notice = if event.decides() { last_notice } else { Some(end) };
             end = end.next();
         }
-        Ok(Self { first, end, by_key })
+        Ok(Self { first, end, last_notice, by_key })
     }
 
     /// Where the key's event of this sequence is, if it is of this change set.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// The format of the store as a whole. 2: with a census. 3: watched addresses in files of their own.
-/// 4: with a minimum for each asset.
+/// 4: with a minimum for each asset and with informative events.
 pub(crate) const FORMAT: u32 = 4;
 
 /// The store's own record.
@@ -32,13 +32,15 @@ pub(crate) struct Progress {
     /// As in `Meta`, which is written once: one of them may be an older record.
     pub(crate) epoch: Epoch,
     pub(crate) census: Census,
+    /// Where the last informative event is; before it there may be others.
+    pub(crate) last_notice: Option<Position>,
 }
 
 impl Progress {
     /// Of a store that holds nothing.
     pub(crate) fn new(epoch: Epoch) -> Self {
         let (next_chain, next_consumer, census) = (1, 1, Census::default());
-        Self { commits: 1, next_position: Position(1), next_chain, next_consumer, epoch, census }
+        Self { commits: 1, next_position: Position(1), next_chain, next_consumer, epoch, census, last_notice: None }
     }
 }
 

@@ -110,6 +110,7 @@ pub(super) fn delivery_of(number: u64, sequence: u64, epoch: u64, change: impl F
         reference: Some("customer-1".into()),
         confirmations: 3,
         decided_at: Timestamp::from_seconds(1_767_225_601),
+        notice: None,
     };
     change(&mut event);
     let body = event.to_body().into();

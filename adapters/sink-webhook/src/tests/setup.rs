@@ -97,6 +97,7 @@ pub(crate) fn delivery(n: u32) -> Delivery {
         reference: Some("Zoë".into()),
         confirmations: 20,
         decided_at: Timestamp::from_seconds(1_767_225_600),
+        notice: None,
     };
     let body = event.to_body().into();
     Delivery::new(Position(n.into()), event, body, 1)

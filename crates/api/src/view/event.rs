@@ -1,10 +1,11 @@
 //! Events for readers that pull them.
 
-use crate::Cursor;
 use crate::schema::{CursorNameSchema, EventSchema};
-use confirmd_core::{CursorName, PullCursor};
+use crate::{Cursor, OperatorError};
+use confirmd_core::{CursorName, Notice, PullCursor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use std::collections::BTreeSet;
 use utoipa::{IntoParams, ToSchema};
 
 /// Which events to read.
@@ -24,6 +25,22 @@ pub struct EventsQuery {
     /// At most so many: 1 to 1,000, by default 100.
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u32>,
+    /// Informative events to read, too: `detected`, `settled`, or both with a comma. Only those that some consumer asks for are made.
+    #[param(value_type = Option<String>)]
+    pub include: Option<String>,
+}
+
+impl EventsQuery {
+    /// The informative events of `include`. An error names the word that is none.
+    pub fn notices(&self) -> Result<BTreeSet<Notice>, OperatorError> {
+        let words = self.include.iter().flat_map(|list| list.split(','));
+        let one = |word: &str| {
+            let known = Notice::ALL.map(Notice::word).join(", ");
+            let problem = || OperatorError::invalid(format!("include = {word:?} is no informative event; known: {known}"));
+            Notice::of_word(word).ok_or_else(problem)
+        };
+        words.map(one).collect()
+    }
 }
 
 /// Events in the order they were decided.

@@ -53,6 +53,7 @@ fn sample() -> Vec<DumpRecord> {
         reference: Some("customer-1".into()),
         confirmations: 3,
         decided_at: Timestamp(1_000),
+        notice: None,
     };
     let body = String::from_utf8(event.to_body()).unwrap();
     let attempt = Attempt {
@@ -134,7 +135,7 @@ fn sample() -> Vec<DumpRecord> {
         DumpRecord::Event(Box::new(DumpedEvent { position: Position(1), event, body })),
         DumpRecord::Consumer(DumpedConsumer {
             name: ConsumerName::new("ledger").unwrap(),
-            filter: ConsumerFilter { chains: [chain()].into(), assets: [asset().id].into() },
+            filter: ConsumerFilter { chains: [chain()].into(), assets: [asset().id].into(), notices: [Notice::Detected].into() },
             began: Position(1),
             cursor: Position(2),
             paused: Some("by hand".into()),

@@ -48,6 +48,7 @@ async fn local(file: ConfigFile, registry: &Registry) -> anyhow::Result<LocalOpe
         reload: None,
         configuration: Shared::default(),
         clock: Arc::new(SystemClock),
+        notices: Arc::default(),
         wake: Arc::new(Notify::new()),
         state_path: file.state.path,
         started_at: None,

@@ -3,15 +3,15 @@
 use super::ChainConfig;
 use super::chain::{missing_kind, take};
 use confirmd_core::{
-    AssetId, ChainId, ConfigError, ConsumerFilter, ConsumerName, ConsumerSpec, ConsumerStart, HumanDuration, Registry, Sink,
-    SinkContext, parse_table,
+    AssetId, ChainId, ConfigError, ConsumerFilter, ConsumerName, ConsumerSpec, ConsumerStart, HumanDuration, Notice, Registry,
+    Sink, SinkContext, parse_table,
 };
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-const COMMON: &[&str] = &["kind", "chains", "assets", "start", "retry"];
+const COMMON: &[&str] = &["kind", "chains", "assets", "events", "start", "retry"];
 /// More attempts than anyone waits for.
 const RETRIES_MAX: usize = 100;
 
@@ -34,6 +34,7 @@ struct Common {
     kind: Option<String>,
     chains: Option<Vec<String>>,
     assets: Option<Vec<String>>,
+    events: Option<Vec<String>>,
     start: Option<String>,
     retry: Option<Vec<HumanDuration>>,
 }
@@ -51,6 +52,7 @@ impl SinkConfig {
         let kind = common.kind.as_deref().ok_or_else(|| missing_kind(registry.sinks().map(|kind| kind.name)))?;
         let kind = registry.sink(kind)?;
         let filter = filter(common.chains.as_deref(), common.assets.as_deref(), chains)?;
+        let filter = ConsumerFilter { notices: notices(common.events.as_deref().unwrap_or_default())?, ..filter };
         let start = common.start.as_deref().map(start).transpose()?;
         let retry = common.retry.map(retry).transpose()?;
         let sink = (kind.build)(SinkContext { consumer: name.clone() }, table).map_err(|mut error| {
@@ -116,7 +118,22 @@ fn filter(
         Some([]) => return Err(ConfigError::new("assets", "the list is empty; leave the key out for every asset")),
         Some(symbols) => asset_ids(symbols, &chains, configured)?,
     };
-    Ok(ConsumerFilter { chains, assets })
+    Ok(ConsumerFilter { chains, assets, ..ConsumerFilter::default() })
+}
+
+/// Confirmed and reverted events are every consumer's; what is written here comes in addition.
+fn notices(words: &[String]) -> Result<BTreeSet<Notice>, ConfigError> {
+    let one = |(index, word): (usize, &String)| {
+        Notice::of_word(word).ok_or_else(|| {
+            let problem = match word.as_str() {
+                "confirmed" | "reverted" => format!("every sink gets {word} events; write only what it gets beside them"),
+                _ => format!("{word:?} is not an informative event"),
+            };
+            let known = Notice::ALL.map(Notice::word).join(", ");
+            ConfigError::new(format!("events[{index}]"), format!("{problem}; known: {known}"))
+        })
+    };
+    words.iter().enumerate().map(one).collect()
 }
 
 fn chain_ids(names: &[String], configured: &[ChainConfig]) -> Result<BTreeSet<ChainId>, ConfigError> {

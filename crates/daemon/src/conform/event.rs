@@ -80,6 +80,7 @@ impl Deposit {
             reference: Some("confirmd-conform".into()),
             confirmations: u64::from(sequence.stands()),
             decided_at: *now,
+            notice: None,
         };
         let body = String::from_utf8_lossy(&event.to_body()).replacen("\"type\":\"deposit.", "\"type\":\"test.", 1);
         let body = body.replacen("\"version\":1", &format!("\"version\":{version}"), 1);

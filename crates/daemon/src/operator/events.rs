@@ -19,7 +19,9 @@ impl LocalOperator {
             (None, Some(name)) => self.use_cursor(name).await?,
             (None, None) => Position(0),
         };
-        let limit = page_size(query.limit)?;
+        let (limit, notices) = (page_size(query.limit)?, query.notices()?);
+        // What was looked at and is not for this reader is passed over for good.
+        let (mut last, mut gap) = (after, None);
         let wait = query.wait.unwrap_or(0);
         if wait > WAIT_MAX {
             return Err(OperatorError::invalid(format!("wait = {wait} is longer than {WAIT_MAX} seconds; ask again instead")));
@@ -30,23 +32,33 @@ impl LocalOperator {
             // Registered before the store is asked, so that no wake-up falls between.
             let mut woken = std::pin::pin!(self.wake.notified());
             woken.as_mut().enable();
-            let found = self.store(self.stores.history.events(after, limit).await)?;
-            if !found.is_empty() || wait.is_zero() {
-                return self.events_page(after, found);
+            let mut found = self.store(self.stores.history.events(last, limit).await)?;
+            let looked_at = found.last().map(|record| record.position);
+            if let Some(first) = found.first() {
+                gap.get_or_insert(first.position.0.saturating_sub(after.next().0));
+            }
+            last = looked_at.unwrap_or(last);
+            found.retain(|record| record.event.notice.is_none_or(|notice| notices.contains(&notice)));
+            match (found.is_empty(), looked_at) {
+                (false, _) => return self.events_page(last, gap, found),
+                // Nothing for this reader among these: what is behind them?
+                (true, Some(_)) => continue,
+                (true, None) if wait.is_zero() => return self.events_page(last, gap, found),
+                (true, None) => {}
             }
             tokio::select! {
                 () = woken => {}
-                () = self.stop.stopped() => return self.events_page(after, Vec::new()),
-                () = tokio::time::sleep_until(deadline) => return self.events_page(after, Vec::new()),
+                () = self.stop.stopped() => return self.events_page(last, gap, Vec::new()),
+                () = tokio::time::sleep_until(deadline) => return self.events_page(last, gap, Vec::new()),
             }
         }
     }
 
-    fn events_page(&self, after: Position, found: Vec<EventRecord>) -> Result<EventsPage, OperatorError> {
-        let first = found.first().map_or(after.next(), |record| record.position);
-        let gap = first.0.saturating_sub(after.next().0);
+    /// `last` is the last place looked at, `gap` what was missing before the first one.
+    fn events_page(&self, last: Position, gap: Option<u64>, found: Vec<EventRecord>) -> Result<EventsPage, OperatorError> {
+        let gap = gap.unwrap_or_default();
         let places: Vec<Cursor> = found.iter().map(|record| self.place(record.position)).collect();
-        let next = places.last().cloned().unwrap_or_else(|| self.place(after));
+        let next = self.place(last);
         let body = |record: EventRecord| serde_json::from_slice(&record.body);
         let events = found.into_iter().map(body).collect::<Result<_, _>>();
         let events = events.map_err(|error| OperatorError::failed(format!("an event's body is no JSON: {error}")))?;

@@ -25,8 +25,8 @@ use confirmd_api::view::{
 };
 use confirmd_api::{DumpStream, Operator, OperatorError, Page};
 use confirmd_core::{
-    ChainName, Clock, ConsumerName, CursorName, EventId, History, Outbox, Sharing, Sink, Snapshots, StateStore, StoreError,
-    Timestamp, with_causes,
+    ChainName, Clock, ConsumerName, CursorName, EventId, History, NoticesWanted, Outbox, Sharing, Sink, Snapshots, StateStore,
+    StoreError, Timestamp, with_causes,
 };
 use confirmd_engine::{Resume, ResumeReport, WatchError, offline};
 use std::collections::BTreeMap;
@@ -99,6 +99,8 @@ pub(crate) struct LocalOperator {
     pub configuration: Shared<Option<ConfigurationView>>,
     /// For times in records.
     pub clock: Arc<dyn Clock>,
+    /// The informative events that consumers ask for.
+    pub notices: Arc<NoticesWanted>,
     /// Wakes the pumps.
     pub wake: Arc<Notify>,
     /// The state's folder, for people.

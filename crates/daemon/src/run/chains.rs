@@ -6,7 +6,7 @@ use super::traces::{TracedSource, Traces};
 use crate::config::ChainConfig;
 use crate::operator::{ChainSlot, LocalOperator};
 use crate::stop::Stop;
-use confirmd_core::{ChainSource, Clock, NewHeads, Sharing, StateStore, StoreError, with_causes};
+use confirmd_core::{ChainSource, Clock, NewHeads, NoticesWanted, Sharing, StateStore, StoreError, with_causes};
 use confirmd_engine::{ConfigWatch, WatchError, Watcher, WatcherDeps};
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,9 +27,23 @@ pub(super) fn spawn(
     let new_heads = chain.new_heads.clone();
     let (store, clock, wake) = (operator.stores.state.clone(), operator.clock.clone(), operator.wake.clone());
     let sharing = operator.stores.sharing.clone();
+    let notices = operator.notices.clone();
     let source = TracedSource::around(slot.source.clone(), traces.clone());
     let supervised = |stop| {
-        Supervised { slot: slot.clone(), source, config_watch, rescan_share, new_heads, store, sharing, clock, wake, stop }.run()
+        Supervised {
+            slot: slot.clone(),
+            source,
+            config_watch,
+            rescan_share,
+            new_heads,
+            store,
+            sharing,
+            notices,
+            clock,
+            wake,
+            stop,
+        }
+        .run()
     };
     tasks.spawn_part(format!("chain {}", slot.name), supervised)
 }
@@ -51,6 +65,7 @@ struct Supervised {
     new_heads: Option<Arc<dyn NewHeads>>,
     store: Arc<dyn StateStore>,
     sharing: Option<Arc<dyn Sharing>>,
+    notices: Arc<NoticesWanted>,
     clock: Arc<dyn Clock>,
     wake: Arc<Notify>,
     stop: Stop,
@@ -94,7 +109,7 @@ impl Supervised {
             config_watch: self.config_watch.clone(),
         };
         let watcher = match Watcher::open(deps).await {
-            Ok(watcher) => watcher.rescan_share(self.rescan_share),
+            Ok(watcher) => watcher.rescan_share(self.rescan_share).notices(self.notices.clone()),
             Err(error) => return ended(&error),
         };
         let watcher = match &self.sharing {

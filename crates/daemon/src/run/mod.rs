@@ -29,7 +29,7 @@ use anyhow::Context as _;
 use confirmd_api::instance::InstanceAddress;
 use confirmd_api::server::{self, Bound, ServerOptions};
 use confirmd_api::view::ConfigurationView;
-use confirmd_core::{Clock, ConsumerName, Registry, SystemClock, with_causes};
+use confirmd_core::{Clock, ConsumerName, NoticesWanted, Registry, SystemClock, with_causes};
 use confirmd_store_sled::OpenOptions;
 use indicatif::MultiProgress;
 use logs::SetFilter;
@@ -228,7 +228,10 @@ async fn operator(
         let registered = stores.outbox.register(&sink.spec).await;
         registered.with_context(|| format!("sinks.{}", sink.name()))?;
     }
+    let notices = Arc::new(NoticesWanted::default());
+    notices.set(config.sinks.iter().map(|sink| &sink.spec.filter));
     Ok(Arc::new(LocalOperator {
+        notices,
         chains: Chains::new(&config.chains),
         kinds: Shared::new(config.kinds()),
         sinks: Shared::new(config.sinks_by_name()),

@@ -1,6 +1,6 @@
 //! The events in the order of their places: is anything missing, repeated or out of turn?
 
-use confirmd_core::{ChainId, DepositKey, Epoch, EventId, EventRecord, Position, Sequence, Timestamp, Told};
+use confirmd_core::{ChainId, DepositKey, Epoch, Event, EventId, EventRecord, Position, Sequence, Timestamp, Told};
 use std::collections::BTreeMap;
 
 /// What was read so far.
@@ -24,7 +24,7 @@ impl Chronicle {
         let (event, mut wrong) = (&record.event, Vec::new());
         let (position, key) = (record.position, &event.transfer.key);
         let name = format!("event {} at place {}", event.id, position.0);
-        if EventId::derive(&event.chain, key, event.epoch, event.sequence) != event.id {
+        if event.decides() && EventId::derive(&event.chain, key, event.epoch, event.sequence) != event.id {
             wrong.push(format!("{name}: its id is not that of {key} with sequence {}", event.sequence.0));
         }
         match Told::read(&record.body) {
@@ -40,6 +40,11 @@ impl Chronicle {
             wrong.push(format!("{name}: the one before stands at place {}; what was between is missing", before.0));
         }
         self.last = Some((position, event.decided_at));
+        self.count = self.count.saturating_add(1);
+        if !event.decides() {
+            wrong.extend(self.beside(&name, event));
+            return wrong;
+        }
         let (epoch, sequence) = (event.epoch, event.sequence);
         if let Some((known_epoch, known)) = self.keys.insert((event.chain.clone(), key.clone()), (epoch, sequence)) {
             let follows = if epoch == known_epoch { known.next() == sequence } else { epoch > known_epoch };
@@ -47,8 +52,14 @@ impl Chronicle {
                 wrong.push(format!("{name}: {key} has sequence {} after {}", sequence.0, known.0));
             }
         }
-        self.count = self.count.saturating_add(1);
         wrong
+    }
+
+    /// An informative event names the last decision before it, where that is not forgotten.
+    fn beside(&self, name: &str, event: &Event) -> Option<String> {
+        let (epoch, known) = self.keys.get(&(event.chain.clone(), event.transfer.key.clone()))?;
+        let of_it = *epoch != event.epoch || *known <= event.sequence;
+        (!of_it).then(|| format!("{name}: it names the sequence {}, the last decision was {}", event.sequence.0, known.0))
     }
 }
 
@@ -88,6 +99,7 @@ mod tests {
             reference: None,
             confirmations: 1,
             decided_at: Timestamp(1_000 + position),
+            notice: None,
         };
         let body = event.to_body().into();
         EventRecord { position: Position(position), event, body }

@@ -2,8 +2,8 @@
 
 use super::Rules;
 use confirmd_core::{
-    Archived, ByHeight, ChainState, Change, ChangeSet, DepositKey, Height, Held, Orphaned, Pending, Reported, Sequence, Small,
-    Timestamp, Transfer, WatchEntry,
+    Archived, ByHeight, ChainState, Change, ChangeSet, DepositKey, Height, Held, Notice, Orphaned, Pending, Reported, Sequence,
+    Small, Timestamp, Transfer, WatchEntry,
 };
 use std::collections::{BTreeMap, HashSet};
 
@@ -89,6 +89,11 @@ impl<'a> Draft<'a> {
 
     pub(crate) fn event(&mut self, transfer: &Transfer, sequence: Sequence, confirmations: u64, decided_at: Timestamp) {
         self.set.push_event(self.rules.event(self.state, transfer, sequence, confirmations, decided_at));
+    }
+
+    /// An informative event beside the decisions.
+    pub(crate) fn notice(&mut self, transfer: &Transfer, says: (Sequence, Notice), confirmations: u64, decided_at: Timestamp) {
+        self.set.push_event(self.rules.notice(self.state, transfer, says, confirmations, decided_at));
     }
 
     pub(crate) fn small(&mut self, small: Small) {

@@ -2,7 +2,8 @@
 //! changed, not with what is held.
 //!
 //! Order: undo (orphaned pending dropped, orphaned reported reverted, newest first), then add pending, then confirm (oldest
-//! first), then settle. So a key's reverted event always precedes its next confirmed one (G2).
+//! first), then settle. So a key's reverted event always precedes its next confirmed one (G2). Informative events follow from this and
+//! change none of it: detected behind confirm, for what waits; settled behind settle.
 
 mod draft;
 
@@ -10,7 +11,8 @@ use crate::contract::Breach;
 use crate::due::{DueIndex, needed};
 use confirmd_core::{
     Amount, Archived, BlockRef, ChainId, ChainName, ChainState, Change, ChangeSet, DepositKey, Epoch, Event, EventId,
-    FinalityTag, Height, Orphaned, Pending, Reported, Sequence, Small, Timestamp, Transfer, WatchState, confirmations,
+    FinalityTag, Height, Notice, NoticeName, Orphaned, Pending, Reported, Sequence, Small, Timestamp, Transfer, WatchState,
+    confirmations,
 };
 use draft::Draft;
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +51,8 @@ pub struct Observation {
     pub archived: BTreeMap<DepositKey, Archived>,
     /// Stands in the events made from this.
     pub decided_at: Timestamp,
+    /// The informative events that some consumer asks for; others are not made.
+    pub notices: BTreeSet<Notice>,
 }
 
 /// What stays the same from tick to tick.
@@ -88,7 +92,22 @@ impl Rules {
             reference: entry.and_then(|entry| entry.reference),
             confirmations,
             decided_at,
+            notice: None,
         }
+    }
+
+    /// The informative event of a transfer whose last decision was `sequence`.
+    fn notice(
+        &self,
+        state: &ChainState,
+        transfer: &Transfer,
+        (sequence, notice): (Sequence, Notice),
+        confirmations: u64,
+        decided_at: Timestamp,
+    ) -> Event {
+        let (chain, key, epoch, base) = (&self.chain, &transfer.key, self.epoch, state.version);
+        let id = EventId::of_notice(NoticeName { chain, key, epoch, sequence, notice, base });
+        Event { id, notice: Some(notice), ..self.event(state, transfer, sequence, confirmations, decided_at) }
     }
 }
 
@@ -112,7 +131,15 @@ pub fn fold(state: &ChainState, due: &DueIndex, seen: &Observation, rules: &Rule
         return Ok(draft.finish());
     };
     confirm(&mut draft, due, &added, tip, &marks, seen.decided_at);
-    settle(&mut draft, floor(state, rules, tip, &marks));
+    if seen.notices.contains(&Notice::Detected) {
+        detect(&mut draft, seen, &added, tip);
+    }
+    let settled = settle(&mut draft, floor(state, rules, tip, &marks));
+    if seen.notices.contains(&Notice::Settled) {
+        for Reported { transfer, sequence } in settled {
+            draft.notice(&transfer, (sequence, Notice::Settled), confirmations(tip, transfer.block.height), seen.decided_at);
+        }
+    }
     Ok(draft.finish())
 }
 
@@ -260,8 +287,17 @@ fn confirm(
         let sequence = last_sequence.next();
         debug_assert!(sequence.stands(), "a confirmed event's sequence is odd");
         draft.event(&transfer, sequence, confirmations(tip, transfer.block.height), decided_at);
-        draft.pending.drop(&transfer.key);
         draft.reported.put(Reported { transfer, sequence });
+    }
+}
+
+/// Says of what was taken in and waits that it was seen. What is deep enough at once is only confirmed.
+fn detect(draft: &mut Draft<'_>, seen: &Observation, added: &BTreeSet<DepositKey>, tip: Height) {
+    for transfer in seen.transfers.iter().filter(|transfer| added.contains(&transfer.key)) {
+        let waits = draft.pending.get(&transfer.key).filter(|pending| pending.transfer.block == transfer.block);
+        let Some(last_sequence) = waits.map(|pending| pending.last_sequence) else { continue };
+        let confirmations = confirmations(tip, transfer.block.height);
+        draft.notice(transfer, (last_sequence, Notice::Detected), confirmations, seen.decided_at);
     }
 }
 
@@ -280,8 +316,9 @@ fn floor(state: &ChainState, rules: &Rules, tip: Height, marks: &BTreeMap<Finali
     state.trail.floor().max(final_to.map_or(wanted, |final_to| wanted.min(final_to)))
 }
 
-/// Raises the floor; what was reported at or below it is settled, what was orphaned there keeps its sequence for ever.
-fn settle(draft: &mut Draft<'_>, floor: Height) {
+/// Raises the floor; what was reported at or below it is settled, what was orphaned there keeps its sequence for ever. Returns what was
+/// settled, oldest first.
+fn settle(draft: &mut Draft<'_>, floor: Height) -> Vec<Reported> {
     if floor <= draft.state.trail.floor() {
         // Even under an unchanged floor, an old pending deposit may just have been confirmed below it.
         return archive(draft, floor);
@@ -289,20 +326,23 @@ fn settle(draft: &mut Draft<'_>, floor: Height) {
     draft.change(Change::FloorRaised(floor));
     let superfluous = draft.state.trail.superfluous(floor);
     superfluous.into_iter().for_each(|height| draft.change(Change::TrailForgot(height)));
-    archive(draft, floor);
+    archive(draft, floor)
 }
 
-fn archive(draft: &mut Draft<'_>, floor: Height) {
-    for Reported { transfer, sequence } in draft.reported.at_or_below(floor) {
-        draft.archive(&transfer, sequence);
+fn archive(draft: &mut Draft<'_>, floor: Height) -> Vec<Reported> {
+    let mut settled = draft.reported.at_or_below(floor);
+    for Reported { transfer, sequence } in &settled {
+        draft.archive(transfer, *sequence);
         draft.reported.drop(&transfer.key);
     }
+    settled.sort_by_key(|settled| place(&settled.transfer));
     for Orphaned { transfer, last_sequence } in draft.orphaned.at_or_below(floor) {
         if last_sequence > Sequence::NONE {
             draft.archive(&transfer, last_sequence);
         }
         draft.orphaned.drop(&transfer.key);
     }
+    settled
 }
 
 /// Order on the chain: height, position in the block, output index.

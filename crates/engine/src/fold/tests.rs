@@ -13,6 +13,8 @@ struct Book {
     due: DueIndex,
     archived: BTreeMap<DepositKey, Archived>,
     events: Vec<(EventKind, String, u64)>,
+    ids: BTreeSet<EventId>,
+    notices: BTreeSet<Notice>,
     /// Seen below the minimum: transaction, amount, last sequence.
     small: Vec<(String, u64, u64)>,
 }
@@ -56,6 +58,8 @@ impl Book {
             due: DueIndex::default(),
             archived: BTreeMap::new(),
             events: Vec::new(),
+            ids: BTreeSet::new(),
+            notices: BTreeSet::new(),
             small: Vec::new(),
         };
         book.list(confirmations, tag);
@@ -103,7 +107,9 @@ impl Book {
             }
         }
         for (event, _) in set.events {
-            assert_eq!(Some(event.kind()), event.sequence.kind(), "G2: parity is the kind");
+            let kind = event.decides().then(|| event.kind());
+            assert!(kind.is_none() || kind == event.sequence.kind(), "G2: parity is the kind");
+            assert!(self.ids.insert(event.id.clone()), "G7: an id came twice");
             self.events.push((event.kind(), event.transfer.key.tx_id.to_string(), event.sequence.0));
         }
     }
@@ -115,6 +121,7 @@ impl Book {
             blocks: blocks.into_iter().map(SeenBlock::Linked).collect(),
             transfers,
             archived,
+            notices: self.notices.clone(),
             ..Observation::default()
         };
         let set = fold(&self.state, &self.due, &seen, &self.rules)?;
@@ -146,7 +153,7 @@ impl Book {
     }
 }
 
-use EventKind::{Confirmed, Reverted};
+use EventKind::{Confirmed, Detected, Reverted, Settled};
 
 #[test]
 fn a_deposit_is_confirmed_when_it_is_exactly_deep_enough() {
@@ -440,4 +447,56 @@ fn a_small_payment_to_a_removed_address_is_not_even_written_down() {
     book.change(vec![Change::WatchPut(WatchEntry { state: WatchState::Removed, ..entry })]);
     book.see("a", 1, 1, vec![pay("t", 4, 1, "a")]);
     assert_eq!((book.events().len(), book.small().len()), (0, 0));
+}
+
+#[test]
+fn what_waits_is_detected_and_what_can_not_be_taken_back_any_more_is_settled_where_somebody_asks() {
+    let mut book = Book::new(2, None);
+    book.notices = Notice::ALL.into();
+    book.see("a", 1, 1, vec![pay("t", 5, 1, "a")]);
+    assert_eq!(book.events(), [(Detected, "t", 0)]);
+    book.see("a", 2, 6, vec![]);
+    assert_eq!(book.events()[1..], [(Confirmed, "t", 1)]);
+    book.see("a", 7, 20, vec![]);
+    assert_eq!(book.events()[2..], [(Settled, "t", 1)]);
+    // Read again: nothing of it.
+    book.try_see(None, vec![], vec![pay("t", 5, 1, "a")]).unwrap();
+    assert_eq!(book.events().len(), 3);
+}
+
+#[test]
+fn each_block_that_carries_a_deposit_is_detected_by_itself_and_reverted_stands_before_it() {
+    let mut book = Book::new(2, None);
+    book.notices = Notice::ALL.into();
+    book.see("a", 1, 1, vec![pay("t", 5, 1, "a")]);
+    book.reorg(0, "b", 1, vec![pay("t", 5, 1, "b")]);
+    // Back to where it was: told again, under another id.
+    book.reorg(0, "a", 1, vec![pay("t", 5, 1, "a")]);
+    assert_eq!(book.events(), [(Detected, "t", 0), (Detected, "t", 0), (Detected, "t", 0)]);
+    book.see("a", 2, 2, vec![]);
+    book.reorg(0, "b", 3, vec![pay("t", 5, 3, "b")]);
+    assert_eq!(book.events()[3..], [(Confirmed, "t", 1), (Reverted, "t", 2), (Detected, "t", 2)]);
+}
+
+#[test]
+fn a_deposit_that_is_deep_enough_at_first_sight_is_not_detected_and_is_settled_in_the_same_commit() {
+    let mut book = Book::new(1, None);
+    book.notices = Notice::ALL.into();
+    book.see("a", 1, 20, vec![pay("t", 5, 1, "a"), pay("u", 5, 2, "a"), pay("v", 5, 20, "a")]);
+    let decided = [(Confirmed, "t", 1), (Confirmed, "u", 1), (Confirmed, "v", 1)];
+    assert_eq!(book.events(), [&decided[..], &[(Settled, "t", 1), (Settled, "u", 1)]].concat());
+}
+
+#[test]
+fn informative_events_change_nothing_of_what_is_decided() {
+    let story = |notices: BTreeSet<Notice>| {
+        let mut book = Book::new(2, None);
+        book.notices = notices;
+        book.see("a", 1, 3, vec![pay("t", 5, 1, "a"), pay("u", 5, 3, "a")]);
+        book.reorg(0, "b", 4, vec![pay("u", 5, 4, "b")]);
+        book.see("b", 5, 30, vec![]);
+        let decided = book.events().into_iter().filter(|(kind, ..)| matches!(kind, Confirmed | Reverted));
+        (decided.map(|(kind, tx, sequence)| (kind, tx.to_owned(), sequence)).collect::<Vec<_>>(), book.state.clone())
+    };
+    assert_eq!(story(BTreeSet::new()), story(Notice::ALL.into()));
 }

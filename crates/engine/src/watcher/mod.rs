@@ -24,7 +24,7 @@ pub use take_over::{TakenOver, take_over};
 
 use crate::{DueIndex, Rules};
 use command::Command;
-use confirmd_core::{ChainSource, ChainState, Change, ChangeSet, Clock, EventKind, StateStore, Timestamp};
+use confirmd_core::{ChainSource, ChainState, Change, ChangeSet, Clock, EventKind, NoticesWanted, StateStore, Timestamp};
 use rescan::Rescans;
 use share::Shared;
 use std::sync::Arc;
@@ -70,6 +70,8 @@ pub struct Watcher {
     /// Other instances decide on the same state.
     shared: Option<Shared>,
     rescans: Rescans,
+    /// What consumers ask for beside confirmed and reverted.
+    notices: Arc<NoticesWanted>,
 }
 
 /// Blocks wanted in the first span; grows while few deposits are found.
@@ -114,8 +116,15 @@ impl Watcher {
             commands: Some(commands),
             handle,
             shared: None,
+            notices: Arc::default(),
             deps,
         })
+    }
+
+    /// Makes the informative events that are asked for here, as it is at each decision. Without it none.
+    #[must_use]
+    pub fn notices(self, notices: Arc<NoticesWanted>) -> Self {
+        Self { notices, ..self }
     }
 
     /// Talks to this watcher while it runs.
@@ -163,6 +172,8 @@ impl Watcher {
             let line = match event.kind() {
                 EventKind::Confirmed => "deposit confirmed",
                 EventKind::Reverted => "deposit reverted",
+                EventKind::Detected => "deposit detected",
+                EventKind::Settled => "deposit settled",
             };
             tracing::info!(chain = %event.chain_name, height = transfer.block.height.0, block = %transfer.block.hash,
                 tx = %transfer.key.tx_id, output_index = transfer.key.output_index, address = %payment.address,

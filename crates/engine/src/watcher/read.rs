@@ -181,7 +181,8 @@ impl Reader<'_> {
         }
         let archived = self.archived(&transfers).await?;
         let rollback_to = reorg.as_ref().map(|(ancestor, _)| ancestor.height);
-        let seen = Observation { rollback_to, blocks, marks, transfers, archived, decided_at: self.now };
+        let seen =
+            Observation { rollback_to, blocks, marks, transfers, archived, decided_at: self.now, notices: BTreeSet::new() };
         Ok(Reading::Seen { tip, seen, reorg, next_span })
     }
 

@@ -246,11 +246,12 @@ impl Watcher {
     }
 
     async fn decide(&mut self, tip: BlockRef, seen: Observation, reorg: Option<(BlockRef, u64)>) -> Result<Next, WatchError> {
+        let seen = Observation { notices: self.notices.of(&self.rules.chain), ..seen };
         let set = match fold(&self.state, &self.due, &seen, &self.rules) {
             Ok(set) => set,
             Err(breach) => return self.halt(HaltReason::BrokenContract { detail: breach.to_string() }).await,
         };
-        let reverted = set.events.iter().filter(|(event, _)| event.kind() == EventKind::Reverted).count();
+        let reverted = set.decisions().filter(|event| event.kind() == EventKind::Reverted).count();
         self.commit(set).await?;
         self.refold = false;
         if let Some((ancestor, orphaned)) = reorg {

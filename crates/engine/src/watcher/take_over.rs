@@ -101,6 +101,7 @@ fn take(draft: &mut ChangeDraft<'_>, rules: &Rules, told: &Told, transfer: Trans
         reference: told.reference.as_deref().map(Into::into),
         confirmations: told.confirmations,
         decided_at: told.decided_at,
+        notice: None,
     });
     if told.block.height <= draft.state.trail.floor() {
         draft.archive(&transfer, told.sequence);

@@ -3,7 +3,7 @@
 use super::node::Node;
 use confirmd_core::{
     ChainId, ChainState, Change, ChangeSet, CommitReceipt, ConsumerFilter, ConsumerName, Delivery, DepositKey, Event, EventId,
-    EventKind, Held, Position, WatchState,
+    EventKind, Held, Notice, NoticeName, NoticesWanted, Position, Sequence, WatchState,
 };
 use confirmd_testkit::model::{Happening, Ledger, Model, Rule, Standing, Told};
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,6 +58,8 @@ pub(crate) struct Oracle {
     /// Bodies of every epoch by id.
     bodies: BTreeMap<EventId, Arc<[u8]>>,
     violations: Vec<String>,
+    /// What is asked for beside the decisions; the process that runs makes no other.
+    pub(crate) notices: Arc<NoticesWanted>,
     pub(crate) commits: u64,
     pub(crate) handed: u64,
 }
@@ -83,7 +85,7 @@ impl Chain {
     }
 
     /// What the model makes of a change set, and what is wrong with it.
-    fn take(&mut self, set: &ChangeSet) -> Vec<String> {
+    fn take(&mut self, set: &ChangeSet, wanted: &BTreeSet<Notice>) -> Vec<String> {
         let mut wrong = Vec::new();
         let began = self.mirror.trail.is_empty();
         self.mirror.apply(set);
@@ -98,6 +100,7 @@ impl Chain {
             set.changes.iter().filter_map(watch_change).for_each(|happening| drop(self.model.take(happening)));
         }
         self.compare_events(&told, set, &mut wrong);
+        self.compare_notices(set, wanted, &mut wrong);
         self.compare_state(&mut wrong);
         wrong
     }
@@ -110,7 +113,7 @@ impl Chain {
         if !self.node.is_best(&tip) && !self.node.is_touched(&tip) && self.model.tip() != Some(&tip) {
             wrong.push(format!("G4: {tip} was followed and was not on the best chain"));
         }
-        for (event, _) in set.events.iter().filter(|(event, _)| event.kind() == EventKind::Reverted) {
+        for event in set.decisions().filter(|event| event.kind() == EventKind::Reverted) {
             let block = &event.transfer.block;
             if self.node.is_best(block) && !self.node.is_touched(block) {
                 wrong.push(format!("G3: {} was reverted while its block {block} is on the best chain", event.transfer.key));
@@ -128,6 +131,60 @@ impl Chain {
         self.model.take(Happening::Followed { branch, marks: raised.collect(), withheld })
     }
 
+    /// What is wrong with an informative event of a change set that was taken; `last` is the deposit's last decision.
+    fn beside(&self, event: &Event, notice: Notice, last: Sequence, set: &ChangeSet) -> Vec<String> {
+        let (key, sequence) = (&event.transfer.key, event.sequence);
+        let name = NoticeName { chain: &event.chain, key, epoch: event.epoch, sequence, notice, base: set.base };
+        let mut wrong = Vec::new();
+        if event.id != EventId::of_notice(name) {
+            wrong.push(format!("G7: {} is not the id of what it tells", event.id));
+        }
+        if sequence != last {
+            wrong.push(format!("{key} was {} with sequence {sequence}, its last decision has {last}", notice.word()));
+        }
+        let holds = match notice {
+            Notice::Detected => self.mirror.pending.get(key).is_some_and(|held| held.transfer == event.transfer),
+            Notice::Settled => {
+                let deposit = self.model.deposits().get(key);
+                let settled = deposit.is_some_and(|deposit| deposit.standing == Standing::Settled);
+                settled && sequence.stands() && event.transfer.block.height <= self.mirror.trail.floor()
+            }
+        };
+        if !holds {
+            wrong.push(format!("{key} was {} and is not", notice.word()));
+        }
+        wrong
+    }
+
+    /// Informative events are neither missing nor more than are asked for: one for whatever is taken in and waits, one for whatever is
+    /// settled.
+    fn compare_notices(&self, set: &ChangeSet, wanted: &BTreeSet<Notice>, wrong: &mut Vec<String>) {
+        let told = |notice: Notice| {
+            let of_it = set.events.iter().filter(|(event, _)| event.notice == Some(notice));
+            of_it.map(|(event, _)| event.transfer.key.clone()).collect::<Vec<_>>()
+        };
+        let keys = |notice: Notice, found: fn(&Change) -> Option<&DepositKey>| match wanted.contains(&notice) {
+            true => set.changes.iter().filter_map(found).cloned().collect(),
+            false => Vec::new(),
+        };
+        let taken_in = keys(Notice::Detected, |change| match change {
+            Change::PendingPut(pending) => Some(&pending.transfer.key),
+            _ => None,
+        });
+        let settled = keys(Notice::Settled, |change| match change {
+            Change::Archived(key, archived) if archived.sequence.stands() => Some(key),
+            _ => None,
+        });
+        for (notice, mut wanted) in [(Notice::Detected, taken_in), (Notice::Settled, settled)] {
+            let mut told = told(notice);
+            told.sort();
+            wanted.sort();
+            if told != wanted {
+                wrong.push(format!("{} {told:?}, and that holds for {wanted:?}", notice.word()));
+            }
+        }
+    }
+
     fn accepted(&mut self, ancestor: confirmd_core::BlockRef, set: &ChangeSet, wrong: &mut Vec<String>) -> Vec<Told> {
         if !self.node.is_best(&ancestor) && !self.node.is_touched(&ancestor) {
             wrong.push(format!("G10: the accepted ancestor {ancestor} is not on the best chain"));
@@ -143,7 +200,7 @@ impl Chain {
             match self.reverts_settled {
                 // While the best chain moves under the command either answer is right.
                 true if self.node.is_touched(&deposit.transfer.block) => {
-                    if set.events.iter().any(|(event, _)| event.transfer.key == *key) {
+                    if set.decisions().any(|event| event.transfer.key == *key) {
                         wanted.insert(key.clone());
                     }
                 }
@@ -156,7 +213,7 @@ impl Chain {
     }
 
     fn compare_events(&self, told: &[Told], set: &ChangeSet, wrong: &mut Vec<String>) {
-        let decided = set.events.iter().map(|(event, _)| Told {
+        let decided = set.decisions().map(|event| Told {
             transfer: event.transfer.clone(),
             sequence: event.sequence.0,
             confirmations: event.confirmations,
@@ -206,6 +263,7 @@ impl Oracle {
             log: Vec::new(),
             bodies: BTreeMap::new(),
             violations: Vec::new(),
+            notices: Arc::default(),
             commits: 0,
             handed: 0,
         }
@@ -249,19 +307,21 @@ impl Oracle {
     pub(crate) fn committed(&mut self, set: &ChangeSet, receipt: &CommitReceipt) {
         self.commits += 1;
         let Some(chain) = self.chains.iter_mut().find(|chain| chain.id == set.chain) else { return };
-        let wrong = chain.take(set);
+        let wrong = chain.take(set, &self.notices.of(&set.chain));
         self.violations.extend(wrong.into_iter().map(|wrong| format!("{}: {wrong}", set.chain)));
         let mut position = receipt.first_event.unwrap_or_default();
         for (event, body) in &set.events {
             if self.bodies.insert(event.id.clone(), body.clone()).is_some() {
                 self.violations.push(format!("G1: {} was decided twice", event.id));
             }
-            if event.id != EventId::derive(&event.chain, &event.transfer.key, event.epoch, event.sequence) {
+            let last = self.log.iter().rev().find(|(_, other, _)| other.decides() && same_key(other, event));
+            let last = last.map_or(Sequence::NONE, |(_, last, _)| last.sequence);
+            if let Some(notice) = event.notice {
+                self.violations.extend(chain.beside(event, notice, last, set));
+            } else if event.id != EventId::derive(&event.chain, &event.transfer.key, event.epoch, event.sequence) {
                 self.violations.push(format!("G7: {} is not the id of what it tells", event.id));
-            }
-            let last = self.log.iter().rev().find(|(_, other, _)| same_key(other, event));
-            if last.map_or(0, |(_, last, _)| last.sequence.0) + 1 != event.sequence.0 {
-                self.violations.push(format!("G2: {} has sequence {} behind {last:?}", event.transfer.key, event.sequence));
+            } else if last.next() != event.sequence {
+                self.violations.push(format!("G2: {} has sequence {} behind {last}", event.transfer.key, event.sequence));
             }
             self.log.push((position, event.clone(), body.clone()));
             position = position.next();
@@ -368,7 +428,11 @@ impl Book {
     }
 }
 
+/// The documented rule: what is neither confirmed nor reverted changes nothing.
 fn take(ledger: &mut Ledger, event: &Event) -> Rule {
+    if !event.decides() {
+        return Rule::Ignored;
+    }
     let (key, payment) = (&event.transfer.key, &event.transfer.payment);
     let stands = event.kind() == EventKind::Confirmed;
     ledger.take(&event.chain, key, (event.epoch.0, event.sequence.0), stands, payment)

@@ -38,12 +38,12 @@ fn compare(oracle: &Oracle, book: &Book, standing: &Holdings) -> Result<(), Stri
     let chains = &book.filter.chains;
     let told = |place: &(ChainId, DepositKey)| {
         let mut events = oracle.log.iter().filter(|(position, ..)| *position >= book.began);
-        events.any(|(_, event, _)| event.chain == place.0 && event.transfer.key == place.1)
+        events.any(|(_, event, _)| event.decides() && event.chain == place.0 && event.transfer.key == place.1)
     };
     // What an operator gave up is not at the consumer; that is what giving up means.
     let missed = |place: &(ChainId, DepositKey)| -> Vec<bool> {
         let events = oracle.log.iter().filter(|(position, ..)| *position >= book.began);
-        let of_key = events.filter(|(_, event, _)| event.chain == place.0 && event.transfer.key == place.1);
+        let of_key = events.filter(|(_, event, _)| event.decides() && event.chain == place.0 && event.transfer.key == place.1);
         of_key.map(|(position, ..)| book.missed(*position)).collect()
     };
     let ends_missed = |place: &(ChainId, DepositKey)| missed(place).last().copied().unwrap_or_default();

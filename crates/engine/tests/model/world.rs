@@ -9,7 +9,7 @@ use super::step::{Case, MINIMUMS, Setup, Step};
 use super::store::{Crash, Disk, Gate};
 use confirmd_core::{
     Amount, ChainProfile, Clock, ConsumerFilter, ConsumerName, ConsumerSpec, ConsumerStart, Epoch, FinalityTag, ListedAsset,
-    Outbox, Requirement, StartAt, Timestamp, WatchState,
+    Notice, NoticesWanted, Outbox, Requirement, StartAt, Timestamp, WatchState,
 };
 use confirmd_engine::{ConfigWatch, Pump, PumpDeps, Resume, RetrySchedule, WatchError, Watcher, WatcherDeps, WatcherHandle};
 use confirmd_testkit::{ScriptedChain, scripted_profile};
@@ -159,7 +159,8 @@ impl World {
             process: None,
             plain: true,
         };
-        world.join("steady", ConsumerFilter::default(), ConsumerStart::Beginning);
+        let asking = ConsumerFilter { notices: Notice::ALL.into(), ..ConsumerFilter::default() };
+        world.join("steady", asking, ConsumerStart::Beginning);
         world.join("failing", ConsumerFilter::default(), ConsumerStart::Beginning);
         world
     }
@@ -228,6 +229,7 @@ impl World {
             let filter = self.oracle().books.iter().find(|book| book.name == sink.name).unwrap().filter.clone();
             gate.register(&ConsumerSpec { name: sink.name.clone(), filter, start: *start }).await?;
         }
+        let notices = self.asked_for();
         let mut watchers = Vec::new();
         for chain in 0..self.nodes.len() {
             let configured = ADDRESSES[..2].iter().enumerate().filter(|(at, _)| self.setups[chain].watch & (1 << at) != 0);
@@ -239,7 +241,8 @@ impl World {
                 })
                 .collect();
             let (source, store, clock) = (Arc::new(self.source(chain)), gate.clone(), self.clock.clone());
-            watchers.push(Watcher::open(WatcherDeps { source, store, clock, wake: wake.clone(), config_watch }).await?);
+            let deps = WatcherDeps { source, store, clock, wake: wake.clone(), config_watch };
+            watchers.push(Watcher::open(deps).await?.notices(notices.clone()));
         }
         for watcher in watchers {
             handles.push(watcher.handle());
@@ -260,6 +263,13 @@ impl World {
             tasks.push(tokio::spawn(async move { format!("a pump ended: {:?}", pump.run(stopping).await) }));
         }
         Ok(Process { gate, handles, tasks, stop, wake })
+    }
+
+    /// What the consumers that are there ask for beside the decisions.
+    fn asked_for(&self) -> Arc<NoticesWanted> {
+        let oracle = self.oracle();
+        oracle.notices.set(oracle.books.iter().map(|book| &book.filter));
+        oracle.notices.clone()
     }
 
     /// The process is gone, whatever it was doing.

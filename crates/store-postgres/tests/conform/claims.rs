@@ -42,6 +42,7 @@ fn event(store: &PgStore, key: u64, sequence: u64) -> Result<Event> {
         reference: None,
         confirmations: 1,
         decided_at: Timestamp(1),
+        notice: None,
     })
 }
 

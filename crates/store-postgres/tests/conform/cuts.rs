@@ -119,6 +119,7 @@ pub(crate) fn confirm(store: &PgStore, base: u64, number: u64) -> Result<ChangeS
         reference: None,
         confirmations: 1,
         decided_at: Timestamp(1),
+        notice: None,
     });
     Ok(set)
 }

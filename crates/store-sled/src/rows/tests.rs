@@ -44,7 +44,7 @@ fn samples() -> String {
     let decided = Event { transfer, ..event_of(&chain(), 3, 9, 3) };
     line("event", seal(&[0], &EventRow { body: decided.to_body().into(), event: decided }).unwrap());
     line("event_id", seal(&[0], &Position(300)).unwrap());
-    let filter = ConsumerFilter { chains: [chain()].into(), assets: [asset().id].into() };
+    let filter = ConsumerFilter { chains: [chain()].into(), assets: [asset().id].into(), notices: [Notice::Settled].into() };
     let name = ConsumerName::new("ledger").unwrap();
     let consumer = ConsumerRow { name, filter, began: Position(1), cursor: Position(9), paused: Some("gone".into()) };
     line("consumer", seal(&[0], &consumer).unwrap());

@@ -113,6 +113,7 @@ pub(crate) fn event_of(chain: &ChainId, n: u64, height: u64, sequence: u64) -> E
         reference: Some(format!("customer-{}", n % 10).into()),
         confirmations: 3,
         decided_at: Timestamp(height * 1000),
+        notice: None,
     }
 }
 

@@ -84,6 +84,7 @@ pub(crate) fn event(chain: &ChainId, transfer: Transfer, sequence: Sequence) -> 
         reference: Some("customer".into()),
         confirmations: if sequence.stands() { 12 } else { 0 },
         decided_at: Timestamp(transfer.block.height.0.saturating_mul(1_000)),
+        notice: None,
         transfer,
     }
 }

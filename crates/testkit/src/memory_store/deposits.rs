@@ -26,7 +26,7 @@ pub(super) fn keep(books: &mut Books, set: &ChangeSet, first: Position) {
                 let reverts = |event: &confirmd_core::Event| {
                     event.transfer.key == held.transfer.key && event.sequence == held.last_sequence && !event.sequence.stands()
                 };
-                let reverted = set.events.iter().any(|(event, _)| reverts(event));
+                let reverted = set.decisions().any(reverts);
                 let state = if reverted { DepositState::Reverted } else { DepositState::Orphaned };
                 put(books, set, &held.transfer, state, held.last_sequence);
             }
@@ -43,7 +43,9 @@ pub(super) fn keep(books: &mut Books, set: &ChangeSet, first: Position) {
     }
     let mut position = first;
     for (event, _) in &set.events {
-        if let Some(record) = books.deposits.get_mut(&(set.chain.clone(), event.transfer.key.clone())) {
+        if event.decides()
+            && let Some(record) = books.deposits.get_mut(&(set.chain.clone(), event.transfer.key.clone()))
+        {
             (record.event, record.sequence) = (Some(position), event.sequence);
             (record.asset, record.reference) = (event.asset.clone(), event.reference.clone());
         }

@@ -13,7 +13,7 @@ pub(super) fn keep(books: &mut Books, set: &ChangeSet, before: &ChainState) {
     let reorg = reorg(set, before, now);
     let ancestor = reorg.as_ref().map(|reorg| reorg.ancestor.clone());
     let mut steps = Vec::new();
-    for (event, _) in set.events.iter().filter(|(event, _)| event.kind() == EventKind::Reverted) {
+    for event in set.decisions().filter(|event| event.kind() == EventKind::Reverted) {
         let (block, ancestor) = (event.transfer.block.clone(), ancestor.clone());
         let what = LifeEvent::Reverted { event: event.id.clone(), sequence: event.sequence, block, ancestor };
         steps.push((event.transfer.key.clone(), what));
@@ -44,7 +44,7 @@ pub(super) fn keep(books: &mut Books, set: &ChangeSet, before: &ChainState) {
             _ => {}
         }
     }
-    for (event, _) in set.events.iter().filter(|(event, _)| event.kind() == EventKind::Confirmed) {
+    for event in set.decisions().filter(|event| event.kind() == EventKind::Confirmed) {
         let listed = after.watch.asset(&event.asset.id).or(before.watch.asset(&event.asset.id));
         let rule = listed.map(|listed| Rule {
             at_least: listed.requirement.at_least.get(),

@@ -99,7 +99,10 @@ fn commit(books: &mut Books, set: &ChangeSet) -> Result<CommitReceipt, StoreErro
 
 /// Where the newest decision of a key is, as long as history holds it.
 fn last_event(events: &BTreeMap<Position, EventRecord>, chain: &ChainId, key: &DepositKey) -> Option<Position> {
-    let newest = events.values().rev().find(|record| record.event.chain == *chain && record.event.transfer.key == *key);
+    let newest = events
+        .values()
+        .rev()
+        .find(|record| record.event.chain == *chain && record.event.transfer.key == *key && record.event.decides());
     newest.map(|record| record.position)
 }
 

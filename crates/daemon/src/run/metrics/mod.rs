@@ -150,11 +150,7 @@ impl Metrics {
         }
         let mut decided = self.decided.lock().unwrap_or_else(PoisonError::into_inner);
         for (event, kind, at) in events {
-            let word = match kind {
-                EventKind::Confirmed => "confirmed",
-                EventKind::Reverted => "reverted",
-            };
-            self.deposits.with_label_values(&[chain, word]).inc();
+            self.deposits.with_label_values(&[chain, kind.word()]).inc();
             decided.note(event, at);
         }
     }

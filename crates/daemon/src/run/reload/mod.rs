@@ -203,6 +203,8 @@ impl Reloader {
             futures::future::join_all(rest.into_iter().map(|part| part.end(SINK_LIMIT))),
         );
         drop(rest);
+        // Behind the filters: what is asked for from here on finds whom it is for.
+        self.operator.notices.set(config.sinks.iter().map(|sink| &sink.spec.filter));
         if changed(TELEMETRY)
             && let Err(error) = self.observers.traces.set(config.telemetry.as_ref()).await
         {

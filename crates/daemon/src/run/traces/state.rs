@@ -112,7 +112,8 @@ impl Recorder {
 
     /// The event before it, which it takes back or follows.
     fn answers(event: &Event) -> Option<([u8; 16], [u8; 8])> {
-        let before = Sequence(event.sequence.0.checked_sub(1)?);
+        // An informative event has its deposit's last decision before it.
+        let before = if event.decides() { Sequence(event.sequence.0.checked_sub(1)?) } else { event.sequence };
         if before == Sequence::NONE {
             return None;
         }
@@ -134,8 +135,11 @@ fn payment(transfer: &Transfer) -> Attributes {
 
 /// What made it deep enough.
 fn rule(traces: &Traces, event: &Event) -> Attributes {
-    if event.kind() == EventKind::Reverted {
-        return vec![("confirmd.rule", "its block left the best chain".into())];
+    match event.kind() {
+        EventKind::Confirmed => {}
+        EventKind::Reverted => return vec![("confirmd.rule", "its block left the best chain".into())],
+        EventKind::Detected => return vec![("confirmd.rule", "not deep enough yet".into())],
+        EventKind::Settled => return vec![("confirmd.rule", "it can't be taken back any more".into())],
     }
     let mut attributes: Attributes = vec![("confirmd.confirmations", event.confirmations.into())];
     if let Some(requirement) = traces.requirement(&event.chain, &event.asset.id) {

@@ -115,7 +115,8 @@ impl Watcher {
         // Asked for now: a live tick may have settled a deposit since the step was read.
         let archived = self.reader(0).archived(&transfers).await?;
         let now = self.deps.clock.now();
-        let seen = Observation { transfers, archived, decided_at: now, ..Observation::default() };
+        let notices = self.notices.of(&self.rules.chain);
+        let seen = Observation { transfers, archived, decided_at: now, notices, ..Observation::default() };
         let mut set = match fold(&self.state, &self.due, &seen, &self.rules) {
             Ok(set) => set,
             Err(breach) => return self.fail_rescans(of, &breach.to_string()).await,
@@ -198,5 +199,5 @@ fn new_keys(set: &ChangeSet) -> BTreeSet<&DepositKey> {
         Change::PendingPut(pending) => Some(&pending.transfer.key),
         _ => None,
     });
-    pending.chain(set.events.iter().map(|(event, _)| &event.transfer.key)).collect()
+    pending.chain(set.decisions().map(|event| &event.transfer.key)).collect()
 }

@@ -3,7 +3,7 @@
 use super::{ADDRESSES, COMMAND_LONGEST, World};
 use crate::store::Gate;
 use confirmd_core::{
-    Clock, ConsumerFilter, ConsumerName, ConsumerStart, DeliveryFilter, DeliveryState, HaltReason, Outbox, StoreError,
+    Clock, ConsumerFilter, ConsumerName, ConsumerStart, DeliveryFilter, DeliveryState, HaltReason, Notice, Outbox, StoreError,
     WatchOrigin, WatchState,
 };
 use confirmd_engine::{NewWatch, Resume, offline};
@@ -144,7 +144,7 @@ impl World {
         let Some(missing) = ["late", "failing"].into_iter().find(|name| !there.contains(name)) else { return };
         self.stop().await;
         let start = if beginning { ConsumerStart::Beginning } else { ConsumerStart::Now };
-        let mut filter = ConsumerFilter::default();
+        let mut filter = ConsumerFilter { notices: [Notice::Settled].into(), ..ConsumerFilter::default() };
         if missing == "late" {
             filter.chains.insert(self.oracle().chains[0].id.clone());
         }

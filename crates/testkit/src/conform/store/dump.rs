@@ -5,8 +5,8 @@ use super::{Everything, Sampled, Store};
 use crate::conform::{Broken, Verdict, block_on, hold};
 use async_trait::async_trait;
 use confirmd_core::{
-    ConsumerFilter, ConsumerSpec, ConsumerStart, CursorName, DUMP_FORMAT, DumpHead, DumpReader, DumpRecord, DumpWriter, Position,
-    PullCursor, Snapshots, StoreError, StoreImport, StoreSnapshot, Timestamp,
+    ConsumerFilter, ConsumerSpec, ConsumerStart, CursorName, DUMP_FORMAT, DumpHead, DumpReader, DumpRecord, DumpWriter, Notice,
+    Position, PullCursor, Snapshots, StoreError, StoreImport, StoreSnapshot, Timestamp,
 };
 use libtest_mimic::Trial;
 use std::future::Future;
@@ -146,7 +146,7 @@ async fn filled(place: &dyn DumpPlace, commits: u64) -> Result<(Dumpable, Sample
 }
 
 fn filter() -> ConsumerFilter {
-    ConsumerFilter { chains: [crate::conform::sample::chain(1)].into(), assets: Default::default() }
+    ConsumerFilter { chains: [crate::conform::sample::chain(1)].into(), notices: Notice::ALL.into(), ..ConsumerFilter::default() }
 }
 
 async fn the_same(harness: Arc<dyn DumpHarness>) -> Verdict {

@@ -4,7 +4,7 @@ use super::support::{ALL, Bench, LATE, attempt, for_histories, positions, spec};
 use super::world::Dice;
 use super::{StoreHarness, StoreTest};
 use crate::conform::{Broken, Verdict, hold, sample};
-use confirmd_core::{ConsumerFilter, ConsumerSpec, Delivery, Event, Position, Timestamp};
+use confirmd_core::{ConsumerFilter, ConsumerSpec, Delivery, Event, Notice, Position, Timestamp};
 use std::collections::BTreeSet;
 use std::task::Poll;
 
@@ -56,7 +56,9 @@ impl Book {
 pub(super) fn events_come_out_in_order(harness: &dyn StoreHarness) -> Verdict {
     for_histories(harness, |steps| async move {
         let mut bench = Bench::start(harness).await?;
-        let all = spec("all", None);
+        bench.world.notices = true;
+        let asks = ConsumerFilter { notices: Notice::ALL.into(), ..ConsumerFilter::default() };
+        let all = ConsumerSpec { filter: asks, ..spec("all", None) };
         let filter = ConsumerFilter { chains: [sample::chain(0)].into(), ..ConsumerFilter::default() };
         let some = ConsumerSpec { filter, ..spec("some", None) };
         let mut books = [all, some].map(|spec| Book { spec, out: BTreeSet::new(), done: BTreeSet::new() });

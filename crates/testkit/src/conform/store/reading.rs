@@ -17,6 +17,7 @@ const PAGE: usize = 3;
 pub(super) fn events_are_read_in_order(harness: &dyn StoreHarness) -> Verdict {
     for_histories(harness, |steps| async move {
         let mut bench = Bench::start(harness).await?;
+        bench.world.notices = true;
         for step in steps {
             let set = bench.world.change_set(&mut Dice::new(step));
             bench.commit(set).await?;
@@ -131,6 +132,7 @@ pub(super) fn lives_are_told_as_in_memory(harness: &dyn StoreHarness) -> Verdict
         let disk = MemoryDisk::default();
         let memory = MemoryStore::open(&disk, true).map_err(Broken::tried("making a store in memory"))?;
         let mut bench = Bench::start(harness).await?;
+        bench.world.notices = true;
         for step in steps {
             let set = bench.world.change_set(&mut Dice::new(step));
             memory.commit(set.clone()).await.map_err(Broken::tried("a commit in memory"))?;

@@ -2,8 +2,9 @@
 
 use crate::conform::sample;
 use confirmd_core::{
-    Amount, Archived, ChainId, ChainName, ChainState, Change, ChangeSet, CommitReceipt, DepositKey, Event, FinalityTag, Halt,
-    HaltReason, Height, Orphaned, Pending, Position, Reported, Sequence, Small, StateVersion, Timestamp, WatchState,
+    Amount, Archived, ChainId, ChainName, ChainState, Change, ChangeSet, CommitReceipt, DepositKey, Event, EventId, FinalityTag,
+    Halt, HaltReason, Height, Notice, NoticeName, Orphaned, Pending, Position, Reported, Sequence, Small, StateVersion,
+    Timestamp, Transfer, WatchState,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,6 +44,8 @@ pub(super) struct World {
     /// In outbox order.
     pub(super) events: Vec<(Position, Event, Arc<[u8]>)>,
     keys: u64,
+    /// Whether histories hold informative events, too.
+    pub(super) notices: bool,
 }
 
 impl World {
@@ -131,6 +134,17 @@ impl World {
         self.keys
     }
 
+    /// An informative event, where the history has any; it never comes twice under one id.
+    fn notice(&mut self, transfer: &Transfer, sequence: Sequence, notice: Notice, set: &mut ChangeSet) {
+        if self.notices {
+            let base = StateVersion(self.fresh_key());
+            let event = sample::event(&set.chain, transfer.clone(), sequence);
+            let name = NoticeName { chain: &set.chain, key: &transfer.key, epoch: event.epoch, sequence, notice, base };
+            let id = EventId::of_notice(name);
+            set.push_event(Event { id, notice: Some(notice), ..event });
+        }
+    }
+
     fn step(&mut self, dice: &mut Dice, state: &ChainState, set: &mut ChangeSet) {
         let chain = set.chain.clone();
         let block = sample::block(dice.below(50) + 1, dice.below(3));
@@ -144,12 +158,16 @@ impl World {
             }
             3..=5 if let Some(pending) = dice.pick(&pending) => confirm(&chain, pending, set),
             6 | 7 if let Some(reported) = dice.pick(&reported) => revert(&chain, reported, set),
-            8 if let Some(reported) = dice.pick(&reported) => settle(reported, set),
+            8 if let Some(reported) = dice.pick(&reported) => {
+                settle(reported, set);
+                self.notice(&reported.transfer, reported.sequence, Notice::Settled, set);
+            }
             9 if let Some(orphaned) = dice.pick(&orphaned) => forget(orphaned, set),
             10 if let Some(orphaned) = dice.pick(&orphaned) => {
                 let mut transfer = orphaned.transfer.clone();
                 transfer.block = block;
                 set.changes.push(Change::OrphanedDropped(transfer.key.clone()));
+                self.notice(&transfer, orphaned.last_sequence, Notice::Detected, set);
                 set.changes.push(Change::PendingPut(Pending { transfer, last_sequence: orphaned.last_sequence }));
             }
             11 if let Some(pending) = dice.pick(&pending) => {
@@ -161,6 +179,7 @@ impl World {
             13 => set.changes.push(other_change(dice, &chain)),
             _ => {
                 let transfer = sample::transfer(&chain, self.fresh_key(), block);
+                self.notice(&transfer, Sequence::NONE, Notice::Detected, set);
                 set.changes.push(Change::PendingPut(Pending { transfer, last_sequence: Sequence::NONE }));
             }
         }
