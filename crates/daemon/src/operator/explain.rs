@@ -122,7 +122,7 @@ impl Question<'_> {
             ));
             match shown {
                 None => told.unknown.push("whether it is in that block at all: the node does not show it".to_owned()),
-                Some(ShownTransaction { left_out: Some(left_out), failed: false, .. }) => {
+                Some(ShownTransaction { left_out: Some(left_out), failed: false, .. }) if !is_explained(told) => {
                     told.unknown
                         .push(format!("{left_out}, beyond what the chain's adapter can read from this node (`confirmd check`)"));
                 }
@@ -146,6 +146,11 @@ impl Question<'_> {
         });
         watch
     }
+}
+
+/// Whether the node showed a payment to whom it is about, with its reason.
+fn is_explained(told: &Explanation) -> bool {
+    told.payments.iter().any(|payment| payment.reason != PaymentReason::NotWatched)
 }
 
 fn of_record(record: &DepositRecord, state: &ChainState) -> String {
