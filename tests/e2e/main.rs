@@ -22,6 +22,8 @@ mod notices;
 mod ops_bad_config;
 mod ops_commands;
 mod ops_conform;
+mod ops_deliveries;
+mod ops_explain;
 mod ops_fuzz;
 mod ops_http;
 mod ops_metrics;
@@ -64,6 +66,8 @@ fn main() -> std::process::ExitCode {
     trials.extend(ops_verify::trials());
     trials.extend(ops_commands::trials());
     trials.extend(ops_conform::trials());
+    trials.extend(ops_deliveries::trials());
+    trials.extend(ops_explain::trials());
     trials.extend(ops_fuzz::trials());
     trials.extend(ops_http::trials());
     trials.extend(ops_metrics::trials());

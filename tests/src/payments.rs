@@ -89,6 +89,23 @@ impl BitcoinFamily {
         self.rpc().text("sendrawtransaction", json!([signed])).await
     }
 
+    /// A signed transaction, not sent, with exactly these outputs and the change behind them, amounts of nothing included: what no pool
+    /// takes, a block may hold. Hex.
+    pub async fn signed_paying(&self, outputs: &[(&str, u64)]) -> Result<String> {
+        const FEE: u64 = 100_000;
+        let needed = outputs.iter().map(|(_, amount)| amount).sum::<u64>() + FEE;
+        let coins = self.payer().call("listunspent", json!([1])).await?;
+        let worth = |coin: &Value| coin.get("amount").and_then(|amount| base_units(amount).ok()).unwrap_or_default();
+        let coins = coins.as_array().context("no list of coins")?;
+        let coin = coins.iter().find(|coin| worth(coin) > needed).context("no coin is large enough")?;
+        let input = json!([{"txid": coin.get("txid").context("no txid")?, "vout": coin.get("vout").context("no vout")?}]);
+        let change = self.new_address().await?;
+        let all = outputs.iter().copied().chain([(change.as_str(), worth(coin) - needed)]);
+        let all: Vec<Value> = all.map(|(address, amount)| json!({ address: decimal(amount) })).collect();
+        let raw = self.rpc().text("createrawtransaction", json!([input, all])).await?;
+        self.sign(&raw).await
+    }
+
     /// Signs a raw transaction with the wallet's keys; hex.
     pub async fn sign(&self, raw: &str) -> Result<String> {
         let signed = self.payer().call("signrawtransactionwithwallet", json!([raw])).await?;
