@@ -32,8 +32,8 @@ mod plan;
 mod quantity;
 mod reading;
 mod receipt;
-mod source;
 mod shown;
+mod source;
 mod span;
 mod trace;
 

@@ -66,14 +66,7 @@ impl Operator for Recorder {
     async fn chain(&self, chain: &ChainName) -> Result<ChainDetail, OperatorError> {
         self.note(chain);
         let chain = self.status().await?.chains.remove(0);
-        Ok(ChainDetail {
-            chain,
-            lag_seconds: Some(3),
-            reorgs: vec![],
-            endpoints: vec![],
-            endpoints_error: None,
-            connections: 1,
-        })
+        Ok(ChainDetail { chain, lag_seconds: Some(3), reorgs: vec![], endpoints: vec![], endpoints_error: None, connections: 1 })
     }
     async fn preview(&self, chain: &ChainName, request: ResumeRequest) -> Result<ResumeView, OperatorError> {
         self.note((chain, request));
