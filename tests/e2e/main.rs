@@ -26,6 +26,7 @@ mod ops_deliveries;
 mod ops_explain;
 mod ops_fuzz;
 mod ops_http;
+mod ops_json;
 mod ops_metrics;
 mod ops_operations;
 mod ops_reload;
@@ -70,6 +71,7 @@ fn main() -> std::process::ExitCode {
     trials.extend(ops_explain::trials());
     trials.extend(ops_fuzz::trials());
     trials.extend(ops_http::trials());
+    trials.extend(ops_json::trials());
     trials.extend(ops_metrics::trials());
     trials.extend(ops_operations::trials());
     trials.extend(ops_reload::trials());

@@ -12,11 +12,11 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-const CHAIN: &str = "devnet";
-/// Its node is of another network: it stands still.
-const HALTED: &str = "elsewhere";
-const ALICE: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
-const BOB: &str = "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359";
+pub(crate) const CHAIN: &str = "devnet";
+/// A reorg below its floor: it stands still.
+pub(crate) const HALTED: &str = "elsewhere";
+pub(crate) const ALICE: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
+pub(crate) const BOB: &str = "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359";
 /// Requests for an operation in each of the two random phases; the systematic one makes as many as the document asks for.
 const EXAMPLES_MAX: u32 = 15;
 /// The whole of it, on a busy machine.
@@ -40,6 +40,8 @@ include-path = "/readyz"
 checks = { not_a_server_error = { expected-statuses = ["2xx", "4xx", "503"] } }
 [checks]
 positive_data_acceptance = { enabled = false }
+[warnings]
+fail-on = ["missing_test_data", "validation_mismatch", "dictionary_mismatch", "unmatched_filter", "unsupported_regex"]
 "#;
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -48,20 +50,25 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 /// An instance with something in every list.
-struct World {
-    service: Service,
+pub(crate) struct World {
+    pub(crate) service: Service,
     /// What can be asked for, by the name of the parameter or field.
     known: BTreeMap<&'static str, Vec<String>>,
+    /// Rescans that are paused.
+    pub(crate) rescans: [u64; 3],
+    /// The height of the block that halted a chain.
+    reorg: u64,
     // They end with the world.
     _nodes: [FakeEvm; 2],
     _customers: [Customer; 2],
 }
 
 impl World {
-    async fn start() -> Result<Self> {
+    pub(crate) async fn start() -> Result<Self> {
         let node = FakeEvm::start(EvmOptions { chain_id: 31_337, ..EvmOptions::default() }).await?;
-        let other = FakeEvm::start(EvmOptions { chain_id: 5, ..EvmOptions::default() }).await?;
+        let other = FakeEvm::start(EvmOptions { chain_id: 6, ..EvmOptions::default() }).await?;
         node.mine(8);
+        other.mine(8);
         let (good, bad) = (Customer::start().await?, Customer::start().await?);
         let chain = |name: &str, id: u64, url: &str| ChainSection::evm(name, id, url).confirmations("default = 2").reorg_depth(6);
         let config = Config::new()
@@ -76,7 +83,7 @@ impl World {
             .sink(SinkSection::webhook("good", &good.url()))
             .sink(SinkSection::webhook("bad", &bad.url()).retry(&["20ms"]));
         bad.receiver().always(Behaviour::Status(502));
-        let service = Service::start(&config).await?;
+        let mut service = Service::start(&config).await?;
         service.until_chain(CHAIN, "at the tip", |chain| chain["phase"] == "following").await?;
         let payer: Address = "0x00000000000000000000000000000000000000aa".parse()?;
         let mut paid = Vec::new();
@@ -93,7 +100,23 @@ impl World {
         paid.push(node.transfer_native(payer, BOB.parse()?, U256::from(9)).to_string());
         node.mine(1);
         service.until_chain(CHAIN, "one pending", |chain| chain["pending"] == 1).await?;
+        service.until_chain(HALTED, "at the tip", |chain| chain["phase"] == "following").await?;
+        other.mine(8);
+        service.until_chain(HALTED, "at the tip", |chain| chain["tip"]["height"] == 16).await?;
+        other.fork(8, Remine::Drop);
+        other.mine(2);
         service.until_chain(HALTED, "halted", |chain| chain["phase"] == "halted").await?;
+        // Rescans that stay open: asked for and paused while nothing reads.
+        service.terminate().await?;
+        let mut rescans = [0; 3];
+        for id in &mut rescans {
+            let asked = service.json_lines(&["rescan", "start", CHAIN, "--from-height", "1", "--json"]).await?;
+            *id = asked.first().and_then(|one| one["id"].as_u64()).context("no number")?;
+            service.command(&["rescan", "pause", CHAIN, &id.to_string()]).await?;
+        }
+        service.run().await?;
+        service.until_chain(CHAIN, "at the tip", |chain| chain["phase"] == "following").await?;
+        let halted = service.until_chain(HALTED, "halted", |chain| chain["phase"] == "halted").await?;
         service.command(&["cursor", "put", "reader"]).await?;
         let events = service.json_lines(&["events"]).await?;
         ensure!(events.len() >= 4, "{events:?}");
@@ -101,18 +124,37 @@ impl World {
         let places = service.get("/v1/events?limit=2").await?.1["places"].clone();
         let places =
             places.as_array().context("no places")?.iter().filter_map(|place| place.as_str().map(str::to_owned)).collect();
+        let deposits = service.json_lines(&["deposits", "--chain", CHAIN, "--all", "--json"]).await?;
+        let deposited = deposits.iter().filter_map(|one| one["tx_id"].as_str().map(str::to_owned)).collect();
         let text = |all: &[&str]| all.iter().map(|&one| one.to_owned()).collect::<Vec<_>>();
-        let known = BTreeMap::from([
+        let reorg = halted["halt"]["reorg"].clone();
+        let mut known = BTreeMap::from([
             ("chain", text(&[CHAIN, HALTED])),
+            ("following", text(&[CHAIN])),
+            ("halted", text(&[HALTED])),
             ("consumer", text(&["good", "bad"])),
             ("cursor", text(&["reader", "another"])),
             ("tx_id", paid),
+            ("deposited", deposited),
             ("event", ids),
             ("address", text(&[ALICE, BOB])),
             ("reference", text(&["customer-42", "customer-7"])),
             ("place", places),
+            ("reorg", vec![reorg["hash"].as_str().context("the halt names no block")?.to_owned()]),
+            ("time", text(&["2026-01-01T00:00:00Z", "2100-01-01T00:00:00+02:00"])),
         ]);
-        Ok(Self { service, known, _nodes: [node, other], _customers: [good, bad] })
+        for (name, list) in [("address_place", "addresses"), ("deposit_place", "deposits"), ("delivery_place", "deliveries")] {
+            let page = service.get(&format!("/v1/{list}?limit=1")).await?.1;
+            known.insert(name, vec![page["next"].as_str().with_context(|| format!("{list} has one page: {page}"))?.to_owned()]);
+        }
+        let height = reorg["height"].as_u64().context("the halt names no height")?;
+        Ok(Self { service, known, rescans, reorg: height, _nodes: [node, other], _customers: [good, bad] })
+    }
+
+    /// One of what is known by a name.
+    pub(crate) fn known(&self, name: &str) -> Result<String> {
+        let all = self.known.get(name).with_context(|| format!("nothing is known of {name}"))?;
+        all.first().cloned().with_context(|| format!("no {name}"))
     }
 
     /// The settings: mostly what is known here is asked for, so that more than refusals is seen.
@@ -123,37 +165,87 @@ impl World {
         for (name, values) in &self.known {
             text.push_str(&format!("[dictionaries.{name}]\nvalues = {values:?}\n"));
         }
+        text.push_str(&format!("[dictionaries.rescan]\nvalues = {:?}\n", self.rescans));
+        text.push_str("[dictionaries.zero]\nvalues = [0]\n");
+        text.push_str(&format!("[dictionaries.reorg_height]\nvalues = [{}]\n", self.reorg));
         text.push_str("[parameters]\n");
-        for (parameter, dictionary) in [
-            ("path.chain", "chain"),
-            ("path.consumer", "consumer"),
-            ("path.cursor", "cursor"),
-            ("path.tx_id", "tx_id"),
-            ("path.event", "event"),
-            ("query.chain", "chain"),
-            ("query.consumer", "consumer"),
-            ("query.cursor", "cursor"),
-            ("query.tx_id", "tx_id"),
-            ("query.event", "event"),
-            ("query.address", "address"),
-            ("query.reference", "reference"),
-            ("query.after", "place"),
-            ("body.chain", "chain"),
-            ("body.event", "event"),
-            ("body.events[*]", "event"),
-            ("body.addresses[*]", "address"),
-            ("body.entries[*].chain", "chain"),
-            ("body.entries[*].address", "address"),
-            ("body.after", "place"),
-        ] {
-            text.push_str(&format!("{parameter:?} = {{ dictionary = {dictionary:?}, probability = 0.8 }}\n"));
+        text.push_str(&bound(EVERYWHERE));
+        for (method, path, fixed, bindings) in SOMEWHERE {
+            text.push_str(&format!("[[operations]]\ninclude-path = {path:?}\ninclude-method = {method:?}\n"));
+            text.push_str(if SELDOM.contains(path) {
+                "warnings = false\n[operations.parameters]\n"
+            } else {
+                "[operations.parameters]\n"
+            });
+            fixed.iter().for_each(|(parameter, value)| text.push_str(&format!("{parameter:?} = {value}\n")));
+            text.push_str(&bound(bindings));
         }
-        // A question that waits for an event is no slower for being asked a hundred times.
-        text.push_str("[[operations]]\ninclude-path = \"/v1/events\"\nparameters = { wait = 0 }\n");
         text.push_str(CHECKS);
         text
     }
 }
+
+/// A parameter or field and where its values are from; mostly, so that others are tried, too.
+type Bindings = &'static [(&'static str, &'static str)];
+
+fn bound(bindings: Bindings) -> String {
+    let line = |(parameter, dictionary): &(&str, &str)| {
+        format!("{parameter:?} = {{ dictionary = {dictionary:?}, probability = 0.8 }}\n")
+    };
+    bindings.iter().map(line).collect()
+}
+
+const EVERYWHERE: Bindings = &[
+    ("path.chain", "chain"),
+    ("path.consumer", "consumer"),
+    ("path.cursor", "cursor"),
+    ("path.tx_id", "tx_id"),
+    ("path.event", "event"),
+    ("query.chain", "chain"),
+    ("query.consumer", "consumer"),
+    ("query.tx_id", "tx_id"),
+    ("query.event", "event"),
+    ("query.address", "address"),
+    ("query.reference", "reference"),
+    ("body.chain", "chain"),
+    ("body.event", "event"),
+    ("body.events[*]", "event"),
+    ("body.addresses[*]", "address"),
+    ("body.entries[*].chain", "chain"),
+    ("body.entries[*].address", "address"),
+    ("body.after", "place"),
+];
+
+/// What an operation needs together: method, path, what is always so, and what is mostly so.
+type Somewhere = (&'static str, &'static str, &'static [(&'static str, &'static str)], Bindings);
+/// Three values that fit together are seldom met by chance: that an operation was only refused is no failure here.
+const SELDOM: [&str; 3] =
+    ["/v1/chains/{chain}/deposits/{tx_id}/{output_index}", "/v1/chains/{chain}/resume/preview", "/v1/chains/{chain}/resume"];
+const SOMEWHERE: &[Somewhere] = &[
+    // A question that waits for an event is no slower for being asked a hundred times.
+    ("GET", "/v1/events", &[("wait", "0")], &[("query.cursor", "cursor")]),
+    ("GET", "/v1/events/stream", &[], &[("query.after", "place")]),
+    ("GET", "/v1/addresses", &[], &[("query.after", "address_place")]),
+    ("GET", "/v1/deliveries", &[], &[("query.after", "delivery_place")]),
+    ("GET", "/v1/deposits", &[], &[("query.after", "deposit_place"), ("query.seen_from", "time"), ("query.seen_before", "time")]),
+    (
+        "GET",
+        "/v1/chains/{chain}/deposits/{tx_id}/{output_index}",
+        &[],
+        &[("path.chain", "following"), ("path.output_index", "zero"), ("path.tx_id", "deposited")],
+    ),
+    ("POST", "/v1/chains/{chain}/rescans/{id}/pause", &[], &[("path.chain", "following"), ("path.id", "rescan")]),
+    ("POST", "/v1/chains/{chain}/rescans/{id}/resume", &[], &[("path.chain", "following"), ("path.id", "rescan")]),
+    ("POST", "/v1/chains/{chain}/rescans/{id}/cancel", &[], &[("path.chain", "following"), ("path.id", "rescan")]),
+    ("POST", "/v1/chains/{chain}/resume/preview", &[], &[("path.chain", "halted")]),
+    (
+        "POST",
+        "/v1/chains/{chain}/resume",
+        &[],
+        &[("path.chain", "halted"), ("body.reorg.hash", "reorg"), ("body.reorg.height", "reorg_height")],
+    ),
+    ("POST", "/v1/consumers/{consumer}/replay", &[], &[("body.decided_from", "time"), ("body.decided_before", "time")]),
+];
 
 async fn as_documented() -> Result<()> {
     let mut world = World::start().await?;
