@@ -55,7 +55,7 @@ async fn on_anvil() -> Result<()> {
     let failed = world.anvil.transfer(&world.token, ALICE, 1_000_000_000).await?;
     let stranger = pay(&world.anvil, 1, STRANGER, 5_000).await?;
     let small = pay(&world.anvil, 2, BOB, 999).await?;
-    let late = pay(&world.anvil, 3, &world.anvil.account(9)?.to_owned(), 5_000).await?;
+    let late = pay(&world.anvil, 3, world.anvil.account(9)?, 5_000).await?;
     world.mine(1).await?;
     let good = pay(&world.anvil, 1, BOB, 7_000).await?;
     world.mine(2).await?;
