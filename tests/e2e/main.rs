@@ -36,6 +36,7 @@ mod ops_verify;
 mod page;
 mod postgres_sink;
 mod postgres_store;
+mod push;
 mod state;
 mod torture;
 mod torture_real;
@@ -51,11 +52,11 @@ fn main() -> std::process::ExitCode {
     trials.extend(bitcoin_family::trials());
     trials.extend(minimum::trials());
     trials.extend(mweb::trials());
+    trials.extend(notices::trials());
     trials.extend(instance::trials());
     trials.extend(delivery_dead_letters::trials());
     trials.extend(delivery_outages::trials());
     trials.extend(evm_adding::trials());
-    trials.extend(notices::trials());
     trials.extend(evm_deposits::trials());
     trials.extend(evm_finality::trials());
     trials.extend(evm_halts::trials());
@@ -76,6 +77,7 @@ fn main() -> std::process::ExitCode {
     trials.extend(ops_operations::trials());
     trials.extend(ops_reload::trials());
     trials.extend(ops_trace::trials());
+    trials.extend(push::trials());
     trials.extend(page::trials());
     trials.extend(postgres_sink::trials());
     trials.extend(postgres_store::trials());
