@@ -154,7 +154,7 @@ async fn parses() -> Result<()> {
     // What makes something anew: another file, and another state.
     std::fs::rename(folder.join("state"), folder.join("old"))?;
     let mut runs = Runs { service: &world.service, seen, known: &known };
-    runs.told(&["state", "import", &dump]).await?;
+    runs.told(&["state", "import", &dump, "--restored"]).await?;
     let mut seen = runs.seen;
     let made = world.service.instance().command(&["--config", &other, "init", "--json"]).await?;
     let made: Value = serde_json::from_slice(&made.stdout).context("init prints no JSON")?;
