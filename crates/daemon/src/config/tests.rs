@@ -220,9 +220,11 @@ fn mistakes_in_a_sink() {
         (sink("assets = ['USDT']"), "sinks.screen.assets[0]", &["USDT", "BTC, ETH, USDC"]),
         (sink("chains = ['btc']\nassets = ['USDC']"), "sinks.screen.assets[0]", &["USDC", "known: BTC"]),
         (sink("start = 'tip'"), "sinks.screen.start", &["tip", "\"now\"", "\"beginning\""]),
+        (sink("events = ['pending']"), "sinks.screen.events[0]", &["pending", "detected, settled"]),
+        (sink("events = ['settled', 'confirmed']"), "sinks.screen.events[1]", &["every sink gets confirmed events"]),
         (sink("retry = ['30s', '0s']"), "sinks.screen.retry[1]", &["0"]),
         (sink("retry = ['often']"), "sinks.screen.retry[0]", &["often", "30s"]),
-        (sink("pth = 'x'"), "sinks.screen.pth", &["pth", "chains, assets, start, retry"]),
+        (sink("pth = 'x'"), "sinks.screen.pth", &["pth", "chains, assets, events, start, retry"]),
         (hook("secret = 'whsec_c2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0'"), "sinks.screen.secret", &["env =", "file ="]),
         (hook("secret = { env = 'CONFIRMD_TEST_NOT_SET' }"), "sinks.screen.secret", &["CONFIRMD_TEST_NOT_SET"]),
     ]);
