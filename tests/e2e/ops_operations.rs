@@ -19,6 +19,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         node_trial("ops::a_halt_is_told_across_restarts_until_it_is_taken_and_then_no_more", &[Needs::Anvil], told),
         node_trial("ops::a_node_behind_a_silent_one_a_deep_reorg_and_a_paused_consumer_are_told_once_each", &[], told_once),
         node_trial("ops::a_check_asks_the_sink_of_operational_events_too_and_tells_it_nothing", &[], checked),
+        node_trial("ops::a_check_beside_the_instance_does_not_fail_for_the_file_that_it_holds", &[], checked_beside),
         node_trial("ops::a_sink_that_keeps_books_of_deposits_takes_no_operational_events", &[], refused),
     ]
 }
@@ -194,6 +195,25 @@ async fn refused() -> Result<()> {
         let (code, stdout, stderr) = service.attempt(&["run", "--init"]).await?;
         ensure!(code == Some(1) && format!("{stdout}{stderr}").contains(said), "{text}: {code:?}\n{stdout}\n{stderr}");
     }
+    Ok(())
+}
+
+async fn checked_beside() -> Result<()> {
+    let node = FakeEvm::start(EvmOptions { chain_id: 31_337, ..EvmOptions::default() }).await?;
+    node.mine(12);
+    let chain = ChainSection::evm(NAME, 31_337, &node.url()).confirmations("default = 1").reorg_depth(8);
+    let file = SinkSection::of_kind("books", "file").line("path = \"books.ndjson\"");
+    let mut service = Service::start(&Config::new().chain(chain).sink(file)).await?;
+    let found = service.json_lines(&["check", "--json"]).await?;
+    let of_file = |found: &[Value]| found.iter().find(|finding| finding["subject"] == "books sink").cloned().unwrap_or_default();
+    let held = of_file(&found);
+    ensure!(
+        held["verdict"] == "warn" && held["text"].as_str().is_some_and(|text| text.contains("running instance")),
+        "{found:#?}"
+    );
+    service.terminate().await?;
+    let found = service.json_lines(&["check", "--json"]).await?;
+    ensure!(of_file(&found)["verdict"] == "ok", "{found:#?}");
     Ok(())
 }
 

@@ -51,6 +51,13 @@ pub(super) async fn show(State(here): State<Dashboard>, Extension(viewer): Exten
     Ok(page(&viewer, Section::Overview, "Overview", now, body))
 }
 
+/// Where the chains are while nothing is wrong.
+fn chains_now(chains: &[ChainView]) -> String {
+    let busy = chains.iter().filter(|chain| chain.phase != Phase::Following);
+    let busy: Vec<String> = busy.map(|chain| format!("{} is {}", chain.name, chain.phase.as_str())).collect();
+    if busy.is_empty() { "Every chain follows its node".to_owned() } else { busy.join(", ") }
+}
+
 /// One line: is a person needed?
 fn verdict(status: &Status) -> Markup {
     let mut wrong = status.not_ready();
@@ -67,7 +74,7 @@ fn verdict(status: &Status) -> Markup {
     }
     html! {
         @if wrong.is_empty() {
-            p.verdict.good { strong { "All is well." } " Every chain follows its node; nothing waits for a person." }
+            p.verdict.good { strong { "All is well." } " " (chains_now(&status.chains)) "; nothing waits for a person." }
         } @else {
             div.verdict.bad role="alert" {
                 strong { "A person is needed." }

@@ -4,7 +4,7 @@ use super::args::ChainCommand;
 use super::{ask, print, table};
 use anyhow::{anyhow, bail};
 use confirmd_api::Operator;
-use confirmd_api::view::{ChainDetail, HaltView, ResumeRequest, ResumeView};
+use confirmd_api::view::{CatchUp, ChainDetail, HaltView, ResumeRequest, ResumeView};
 use confirmd_core::{BlockRef, ChainName};
 
 pub(super) async fn run(operator: &dyn Operator, command: ChainCommand) -> anyhow::Result<()> {
@@ -79,8 +79,7 @@ fn closely(detail: &ChainDetail) -> anyhow::Result<()> {
         print::line(&format!("lag: {}{}", print::counted(blocks, "block", "blocks"), seconds.unwrap_or_default()));
     }
     if let Some(catch_up) = &chain.catch_up {
-        let left = catch_up.seconds_left.map(|left| format!(", about {} left", print::counted(left, "second", "seconds")));
-        print::line(&format!("catches up at {} blocks a minute{}", catch_up.blocks_per_minute, left.unwrap_or_default()));
+        print::line(&catching_up(catch_up));
     }
     for one in &detail.endpoints {
         print::line(&format!("{}  {}: {}", if one.ok { "ok  " } else { "warn" }, one.subject, one.text));
@@ -130,4 +129,10 @@ fn show(chain: &ChainName, report: &ResumeView) -> anyhow::Result<()> {
         print::line(&format!("{end}: {key}, in a block at height {}", one.height));
     }
     Ok(())
+}
+
+/// How fast, and for how long still.
+pub(super) fn catching_up(catch_up: &CatchUp) -> String {
+    let left = catch_up.seconds_left.map(|left| format!(", about {} left", print::counted(left, "second", "seconds")));
+    format!("catches up at {} blocks a minute{}", catch_up.blocks_per_minute, left.unwrap_or_default())
 }

@@ -44,16 +44,18 @@ pub(super) async fn run(file: &Path, json: bool, registry: &Registry) -> anyhow:
     let (config, findings) = configuration(file, registry);
     let mut failed = show(&findings, json)?;
     if let Some(config) = config {
-        failed |= show(&[state(&config).await], json)?;
+        let running = Client::find(&config.file.state.path).await;
+        let runs = matches!(running, Found::Running(_));
+        failed |= show(&[state(&config, running).await], json)?;
         let chains = futures::future::join_all(config.chains.iter().map(chain));
-        let sinks = futures::future::join_all(config.sinks.iter().map(sink));
+        let sinks = futures::future::join_all(config.sinks.iter().map(|sink| self::sink(sink, runs)));
         let (chains, sinks) = futures::join!(chains, sinks);
         for findings in chains {
             failed |= show(&findings, json)?;
         }
         failed |= show(&sinks, json)?;
         if let Some(operations) = &config.operations {
-            failed |= show(&[asked("operations sink", "it", operations.sink.as_ref()).await], json)?;
+            failed |= show(&[asked("operations sink", "it", operations.sink.as_ref(), runs).await], json)?;
         }
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -102,10 +104,10 @@ fn configuration(path: &Path, registry: &Registry) -> (Option<Config>, Vec<Findi
     (Some(config), findings)
 }
 
-async fn state(config: &Config) -> Finding {
+async fn state(config: &Config, running: Found) -> Finding {
     let path = &config.file.state.path;
     let shown = path.display();
-    if let Found::Running(client) = Client::find(path).await {
+    if let Found::Running(client) = running {
         let text = format!("{shown} is in use by the instance at {}", client.address());
         return Finding::new(Verdict::Ok, "state", text);
     }
@@ -154,14 +156,18 @@ async fn chain(chain: &ChainConfig) -> Vec<Finding> {
     if said { statuses } else { std::iter::once(network).chain(statuses).collect() }
 }
 
-async fn sink(sink: &SinkConfig) -> Finding {
-    asked(&format!("{} sink", sink.name()), sink.kind, sink.sink.as_ref()).await
+async fn sink(sink: &SinkConfig, runs: bool) -> Finding {
+    asked(&format!("{} sink", sink.name()), sink.kind, sink.sink.as_ref(), runs).await
 }
 
-/// Asks a sink whether it could deliver.
-async fn asked(subject: &str, what: &str, sink: &dyn Sink) -> Finding {
+/// Asks a sink whether it could deliver. Where an instance `runs`, it may hold what only one can have: a file that is appended to.
+async fn asked(subject: &str, what: &str, sink: &dyn Sink, runs: bool) -> Finding {
     match tokio::time::timeout(LIMIT, sink.check()).await {
         Ok(Ok(())) => Finding::new(Verdict::Ok, subject, format!("{what} is ready")),
+        Ok(Err(error)) if runs && error.kind == SinkErrorKind::Fatal => {
+            let note = "nothing is wrong if that is the running instance (`confirmd status` says what it delivers)";
+            Finding::new(Verdict::Warn, subject, format!("{}; {note}", with_causes(&error)))
+        }
         Ok(Err(error)) => {
             let note = match error.kind {
                 SinkErrorKind::Fatal => "`confirmd run` refuses to start with it",

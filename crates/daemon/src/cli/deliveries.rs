@@ -36,6 +36,9 @@ pub(super) async fn run(operator: &dyn Operator, command: DeliveriesCommand) -> 
             let count = print::counted(queued.count, "delivery", "deliveries");
             let are = if queued.count == 1 { "is" } else { "are" };
             print::line(&match (queued.count, all_dead) {
+                (0, true) if status.is_some() => format!(
+                    "no dead letter of {consumer} has this status: nothing is queued again; `confirmd deliveries dead` shows which there are"
+                ),
                 (0, true) => format!("{consumer} has no dead letter: nothing is queued again"),
                 (0, false) => format!("none of these waits for {consumer}: nothing is queued again"),
                 _ => format!("{count} to {consumer} {are} queued again with fresh attempts"),

@@ -5,8 +5,18 @@ use super::{consumer, print, table};
 use confirmd_api::Operator;
 use confirmd_api::view::ChainView;
 
-const HEAD: [&str; 9] =
-    ["chain", "phase", "height", "node's tip", "floor", "watched", "pending", "reported", "requests a minute (limit a second)"];
+const HEAD: [&str; 10] = [
+    "chain",
+    "phase",
+    "height",
+    "node's tip",
+    "blocks behind",
+    "floor",
+    "watched",
+    "pending",
+    "reported",
+    "requests a minute (limit a second)",
+];
 
 pub(super) async fn run(operator: &dyn Operator, json: bool) -> anyhow::Result<()> {
     let status = operator.status().await?;
@@ -30,6 +40,9 @@ pub(super) async fn run(operator: &dyn Operator, json: bool) -> anyhow::Result<(
     print::line(&table::render(&HEAD, &rows));
     for chain in &status.chains {
         super::rescan::lines(chain).iter().for_each(|line| print::line(line));
+        if let Some(catch_up) = &chain.catch_up {
+            print::line(&format!("{}: {}", chain.name, super::chain::catching_up(catch_up)));
+        }
         if let Some(detail) = &chain.detail {
             print::line(&format!("{}: {detail}", chain.name));
         }
@@ -56,6 +69,7 @@ fn row(chain: &ChainView) -> Vec<String> {
         chain.phase.as_str().to_owned(),
         or_dash(chain.tip.as_ref().map(|tip| tip.height)),
         or_dash(chain.source_tip.as_ref().map(|tip| tip.height)),
+        or_dash(chain.lag_blocks),
         or_dash(chain.floor),
         chain.watched.to_string(),
         chain.pending.to_string(),

@@ -109,7 +109,7 @@ impl LocalOperator {
     pub(super) async fn requeue_events(&self, consumer: &ConsumerName, request: Requeue) -> Result<Counted, OperatorError> {
         self.known_consumer(consumer).await?;
         if request.events.is_empty() != request.all_dead {
-            return Err(OperatorError::invalid("name events, or ask for all dead ones, not both"));
+            return Err(OperatorError::invalid("name `events`, or ask for `all_dead`: one of them, and not both"));
         }
         let narrowed = request.status.is_some() || request.error.is_some();
         if narrowed && !request.all_dead {
@@ -200,7 +200,9 @@ impl LocalOperator {
         let from = request.decided_from.as_deref().map(|text| time("decided_from", text)).transpose()?;
         let before = request.decided_before.as_deref().map(|text| time("decided_before", text)).transpose()?;
         if request.events.is_empty() != (from.is_some() || before.is_some()) {
-            return Err(OperatorError::invalid("name events, or a time range by `decided_from` and `decided_before`, not both"));
+            return Err(OperatorError::invalid(
+                "name `events`, or a time range by `decided_from` and `decided_before`: one of them, and not both",
+            ));
         }
         let mut positions = Vec::with_capacity(request.events.len());
         for event in &request.events {

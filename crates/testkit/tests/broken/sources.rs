@@ -20,7 +20,7 @@ const MISTAKES: &[(&str, Mistake, Wrap)] = mistakes![
     S2 OneBlockAhead, S2 RemembersTheTip,
     S3 AbsenceIsAnError, S3 AboveTheTipIsTheTip, S3 StopsAtAnEmptySlot,
     S4 ItsOwnParent, S4 RemembersHeaders,
-    S5 EveryRange, S5 EveryAddress, S5 EveryAsset, S5 ForgetsWhatIsDelisted, S5 ForgetsWhoIsLeaving, S5 AbandonedBlocksToo,
+    S5 EveryRange, S5 EveryAddress, S5 EveryAsset, S5 NamesAnotherAsset, S5 ForgetsWhatIsDelisted, S5 ForgetsWhoIsLeaving, S5 AbandonedBlocksToo,
     S6 NewestFirst, S6 LastOutputFirst,
     S7 EachBlockTwice, S7 OneKeyPerTransaction,
     S8 KeyFromTheHeight, S8 KeyFromThePosition, S8 KeyFromTheBlock,

@@ -3,8 +3,8 @@
 use super::{Act, Facts, Output, SourceHarness};
 use crate::conform::{Broken, Verdict, hold};
 use confirmd_core::{
-    Address, Amount, BlockRef, ChainSource, Height, SourceError, SourceErrorKind, Transfer, TxId, WatchEntry, WatchOrigin,
-    WatchSet, WatchState,
+    Address, Amount, AssetId, BlockRef, ChainSource, Height, SourceError, SourceErrorKind, Transfer, TxId, WatchEntry,
+    WatchOrigin, WatchSet, WatchState,
 };
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ pub(super) struct Row {
     pub(super) height: Height,
     pub(super) tx: TxId,
     pub(super) to: Address,
+    pub(super) asset: AssetId,
     pub(super) amount: Amount,
 }
 
@@ -76,9 +77,12 @@ impl<'a> Scene<'a> {
     pub(super) async fn mine(&mut self, blocks: u32) -> Verdict {
         let height = self.harness.tip().await?.height.next();
         self.harness.mine(blocks).await?;
+        // In this one every harness pays.
+        let first = self.source.profile().assets.first();
+        let asset = first.ok_or_else(|| Broken::new("the source's profile lists no asset"))?.asset.id.clone();
         for (tx, to, amount) in std::mem::take(&mut self.waiting) {
             let to = self.address(to)?;
-            self.paid.push(Row { height, tx, to, amount });
+            self.paid.push(Row { height, tx, to, asset: asset.clone(), amount });
         }
         Ok(())
     }
@@ -188,6 +192,7 @@ pub(super) fn rows(transfers: &[Transfer]) -> Vec<Row> {
         height: t.block.height,
         tx: t.key.tx_id.clone(),
         to: t.payment.address.clone(),
+        asset: t.payment.asset.clone(),
         amount: t.payment.amount,
     };
     let mut rows: Vec<_> = transfers.iter().map(row).collect();
@@ -201,7 +206,7 @@ pub(super) fn same(found: &[Row], expected: &[Row], when: &str) -> Verdict {
 }
 
 fn listed(rows: &[Row]) -> String {
-    let row = |row: &Row| format!("{} to {} in {} at {}", row.amount, row.to, row.tx, row.height);
+    let row = |row: &Row| format!("{} {} to {} in {} at {}", row.amount, row.asset, row.to, row.tx, row.height);
     format!("{} ({})", rows.len(), rows.iter().map(row).collect::<Vec<_>>().join("; "))
 }
 

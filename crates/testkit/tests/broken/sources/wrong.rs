@@ -24,6 +24,7 @@ pub(super) enum Mistake {
     EveryRange,
     EveryAddress,
     EveryAsset,
+    NamesAnotherAsset,
     ForgetsWhatIsDelisted,
     ForgetsWhoIsLeaving,
     AbandonedBlocksToo,
@@ -205,6 +206,11 @@ impl Wrong {
                     let address = &transfer.payment.address;
                     transfer.payment.address = Address::new(address.bytes(), address.as_str().to_uppercase());
                 }
+            }
+            NamesAnotherAsset => {
+                let id = &self.profile().assets.first().unwrap().asset.id;
+                let other = AssetId::new(format!("{id}1")).unwrap();
+                found.iter_mut().for_each(|t| t.payment.asset = other.clone());
             }
             ForgetsMaturity => found.iter_mut().for_each(|t| t.maturity = None),
             EverythingMatures => found.iter_mut().for_each(|t| t.maturity = std::num::NonZeroU32::new(100)),
