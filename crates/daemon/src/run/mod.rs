@@ -7,6 +7,7 @@ mod embedded;
 mod heads;
 mod logs;
 mod metrics;
+mod observed;
 mod operations;
 mod pace;
 mod progress;
@@ -33,7 +34,8 @@ use confirmd_core::{Clock, ConsumerName, NoticesWanted, Registry, SystemClock, w
 use confirmd_store_sled::OpenOptions;
 use indicatif::MultiProgress;
 use logs::SetFilter;
-use metrics::{Gatherer, MeteredState, Metrics};
+use metrics::{CountedCommits, Gatherer, Metrics};
+use observed::ObservedState;
 use reload::Reloader;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -43,7 +45,7 @@ use std::time::Duration;
 use tasks::{Part, Tasks};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
-use traces::{TracedState, Traces};
+use traces::{TracedCommits, Traces};
 
 /// What keeps an instance from starting on this state, if anything does.
 pub(crate) async fn state_problems(config: &Config, stores: &Stores) -> anyhow::Result<()> {
@@ -211,8 +213,8 @@ impl Observers {
     /// The store's three contracts, its commits counted and recorded.
     fn around(&self, store: &OpenState) -> Stores {
         let stores = store.stores();
-        let counted = MeteredState::around(stores.state, self.metrics.clone());
-        Stores { state: TracedState::around(counted, self.traces.clone()), ..stores }
+        let observers = vec![TracedCommits::observer(self.traces.clone()), CountedCommits::observer(self.metrics.clone())];
+        Stores { state: ObservedState::around(stores.state, observers), ..stores }
     }
 }
 

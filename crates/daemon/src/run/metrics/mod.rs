@@ -3,16 +3,16 @@
 //! Engine, stores and sinks know nothing of it: a layer around the store counts what is committed, one around each sink what is tried,
 //! and everything that can be asked for (heights, queues) is read when somebody asks.
 
+mod commits;
 mod decided;
 pub(crate) mod families;
 mod gather;
 mod process;
 mod sink;
-mod store;
 
+pub(super) use commits::CountedCommits;
 pub(super) use gather::{Gatherer, sample};
 pub(super) use sink::MeteredSink;
-pub(super) use store::MeteredState;
 
 use crate::config::Config;
 use confirmd_core::{ChainId, ChainName, Clock, ConsumerName, EventId, EventKind, Timestamp};

@@ -1,20 +1,20 @@
 //! One trace for each event, from the block that carries the payment to the attempt that delivers it.
 //!
-//! Engine, stores and sinks know nothing of it: a layer around each source notes when payments are read, one around the store records
-//! what is decided and committed, one around each sink records the attempts. Ids follow from the event's id (ADR 0016), so nothing
+//! Engine, stores and sinks know nothing of it: a layer around each source notes when payments are read, an observer of commits records
+//! what is decided and committed, a layer around each sink records the attempts. Ids follow from the event's id (ADR 0016), so nothing
 //! is kept, and a crash, a restart or another instance goes on with the same trace. Recording waits for nobody: a full queue drops.
 
+mod commits;
 mod exporter;
 mod otlp;
 mod reads;
 mod sink;
 mod source;
 mod span;
-mod state;
 
+pub(super) use commits::TracedCommits;
 pub(super) use sink::TracedSink;
 pub(super) use source::TracedSource;
-pub(super) use state::TracedState;
 
 use crate::config::TelemetryConfig;
 use confirmd_core::{AssetId, ChainId, ChainName, ChainProfile, Requirement, TraceContext, Transfer};
@@ -80,10 +80,6 @@ impl Recorder {
 }
 
 impl Traces {
-    fn active(&self) -> std::sync::RwLockWriteGuard<'_, Option<Active>> {
-        self.active.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn recorder(&self) -> Option<Arc<Recorder>> {
         let active = self.active.read().unwrap_or_else(PoisonError::into_inner);
         active.as_ref().map(|active| active.recorder.clone())
@@ -98,17 +94,17 @@ impl Traces {
             let recorder = Arc::new(Recorder { queue, dropped, sample_percent: config.sample_percent });
             anyhow::Ok(Active { recorder, exporter })
         });
-        let active = active.transpose()?;
-        let before = std::mem::replace(&mut *self.active(), active);
-        if let Some(before) = before {
-            before.exporter.end().await;
-        }
+        self.replace(active.transpose()?).await;
         Ok(())
     }
 
     /// Sends what is left, within a bound.
     pub(super) async fn end(&self) {
-        let before = self.active().take();
+        self.replace(None).await;
+    }
+
+    async fn replace(&self, active: Option<Active>) {
+        let before = std::mem::replace(&mut *self.active.write().unwrap_or_else(PoisonError::into_inner), active);
         if let Some(before) = before {
             before.exporter.end().await;
         }

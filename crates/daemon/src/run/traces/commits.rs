@@ -1,25 +1,29 @@
-//! Records what is decided and committed, on its way to the store.
+//! Records what is decided and committed.
 
+use super::super::observed::{CommitObserver, Taken};
 use super::span::{Attributes, Nanos, Span};
 use super::{Recorder, Traces};
-use async_trait::async_trait;
-use confirmd_core::{
-    Archived, ChainId, ChainState, Change, ChangeSet, CommitReceipt, DepositKey, Epoch, Event, EventId, EventKind, Height,
-    Rescan, Sequence, SettledDeposit, StateStore, StoreError, StoreId, TraceContext, Transfer, WatchEntry,
-};
-use std::collections::{BTreeMap, HashSet};
+use confirmd_core::{ChainId, ChainState, Change, ChangeSet, Epoch, Event, EventId, EventKind, Sequence, TraceContext, Transfer};
+use std::collections::HashSet;
 use std::sync::Arc;
 
-/// A store whose commits are recorded.
+/// Records each commit while traces are on.
 #[derive(Debug)]
-pub(crate) struct TracedState {
-    inner: Arc<dyn StateStore>,
-    traces: Arc<Traces>,
+pub(crate) struct TracedCommits(Arc<Traces>);
+
+impl TracedCommits {
+    pub(crate) fn observer(traces: Arc<Traces>) -> Arc<dyn CommitObserver> {
+        Arc::new(Self(traces))
+    }
 }
 
-impl TracedState {
-    pub(crate) fn around(inner: Arc<dyn StateStore>, traces: Arc<Traces>) -> Arc<dyn StateStore> {
-        Arc::new(Self { inner, traces })
+impl CommitObserver for TracedCommits {
+    fn loaded(&self, _chain: &ChainId, _state: &ChainState) {}
+
+    fn begins(&self, changes: &ChangeSet, epoch: Epoch) -> Taken {
+        let Some(recorder) = self.0.recorder() else { return Box::new(|| ()) };
+        let (traces, decided, began) = (self.0.clone(), Decided::of(changes, epoch), Nanos::now());
+        Box::new(move || recorder.committed(&traces, &decided, (began, Nanos::now())))
     }
 }
 
@@ -152,47 +156,4 @@ fn rule(traces: &Traces, event: &Event) -> Attributes {
         attributes.push(("confirmd.rule.maturity", u64::from(maturity.get()).into()));
     }
     attributes
-}
-
-#[async_trait]
-impl StateStore for TracedState {
-    fn epoch(&self) -> Epoch {
-        self.inner.epoch()
-    }
-
-    fn identity(&self) -> StoreId {
-        self.inner.identity()
-    }
-
-    async fn chains(&self) -> Result<Vec<ChainId>, StoreError> {
-        self.inner.chains().await
-    }
-
-    async fn load(&self, chain: &ChainId) -> Result<Option<ChainState>, StoreError> {
-        self.inner.load(chain).await
-    }
-
-    async fn settled_among(&self, chain: &ChainId, keys: &[DepositKey]) -> Result<BTreeMap<DepositKey, Archived>, StoreError> {
-        self.inner.settled_among(chain, keys).await
-    }
-
-    async fn settled_above(&self, chain: &ChainId, height: Height) -> Result<Vec<SettledDeposit>, StoreError> {
-        self.inner.settled_above(chain, height).await
-    }
-
-    async fn watched(&self, chain: &ChainId, after: Option<&[u8]>, limit: usize) -> Result<Vec<WatchEntry>, StoreError> {
-        self.inner.watched(chain, after, limit).await
-    }
-
-    async fn rescans(&self, chain: &ChainId) -> Result<Vec<Rescan>, StoreError> {
-        self.inner.rescans(chain).await
-    }
-
-    async fn commit(&self, changes: ChangeSet) -> Result<CommitReceipt, StoreError> {
-        let Some(recorder) = self.traces.recorder() else { return self.inner.commit(changes).await };
-        let (decided, began) = (Decided::of(&changes, self.inner.epoch()), Nanos::now());
-        let receipt = self.inner.commit(changes).await?;
-        recorder.committed(&self.traces, &decided, (began, Nanos::now()));
-        Ok(receipt)
-    }
 }
