@@ -27,8 +27,8 @@ const HEIGHT_MAX: u64 = 0x7fff_ffff;
 /// What `getindexinfo` calls the index of compact block filters.
 const FILTER_INDEX: &str = "basic block filter index";
 
-/// "Block not found".
-const NOT_FOUND: i32 = -5;
+/// "Block not found"; of a transaction also where only an index would know it.
+pub(crate) const NOT_FOUND: i32 = -5;
 /// "Block height out of range".
 const OUT_OF_RANGE: i32 = -8;
 

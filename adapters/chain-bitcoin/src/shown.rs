@@ -5,15 +5,13 @@ use crate::cursor::Cursor;
 use crate::destination::{Destination, SCRIPT_BYTES_MAX};
 use crate::matching::block_hash;
 use crate::network::Network;
-use crate::node::Node;
+use crate::node::{NOT_FOUND, Node};
 use crate::transaction::{Output, Transaction};
 use bitcoin::{BlockHash, Txid};
 use confirmd_core::{Address, Amount, AssetId, BlockRef, Height, ShownPayment, ShownTransaction, SourceError};
 use confirmd_rpc::RpcError;
 use serde::Deserialize;
 
-/// "No such mempool or blockchain transaction", also where only an index would know it; "Block not found".
-const NOT_FOUND: i32 = -5;
 /// A position for a transaction that has none.
 const NOWHERE: u32 = 1;
 
@@ -25,12 +23,6 @@ struct Raw {
     blockhash: Option<String>,
     #[serde(default)]
     confirmations: i64,
-}
-
-/// `getblockheader`, as far as it says where the block is.
-#[derive(Deserialize)]
-struct Placed {
-    height: u64,
 }
 
 /// See [`confirmd_core::ChainSource::transaction`]. Without its block's height a node knows what is in its mempool, and the rest
@@ -54,9 +46,9 @@ pub(crate) async fn shown(
         Err(error) => return Err(error.into()),
     };
     if let Some(hash) = raw.blockhash.filter(|_| raw.confirmations > 0).and_then(|text| text.parse::<BlockHash>().ok()) {
-        let placed: Placed = node.rpc.call("getblockheader", (hash.to_string(), true)).await?;
-        let block = BlockRef { height: Height(placed.height), hash: block_hash(&hash) };
-        return in_block(node, network, &txid, block, &hash).await;
+        let heights = node.heights(std::slice::from_ref(&hash)).await?;
+        let height = *heights.first().expect("invariant: a height for each hash");
+        return in_block(node, network, &txid, BlockRef { height, hash: block_hash(&hash) }, &hash).await;
     }
     let unreadable = || SourceError::transient(format!("asked the node for {txid} and got something that is no transaction"));
     let bytes = const_hex::decode(&raw.hex).map_err(|_| unreadable())?;

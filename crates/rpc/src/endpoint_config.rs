@@ -47,6 +47,19 @@ pub enum UrlSetting {
     Source(SecretSource),
 }
 
+impl UrlSetting {
+    /// The URL itself; one that is named is read and parsed now. Keys in errors are relative to the setting.
+    pub(crate) fn resolve(&self, parse: fn(&str) -> Result<Url, String>) -> Result<Url, ConfigError> {
+        match self {
+            Self::Literal(url) => Ok(url.clone()),
+            Self::Source(source) => {
+                let text = source.resolve()?;
+                parse(text.expose()).map_err(|problem| ConfigError::new("", format!("the value of {source} is {problem}")))
+            }
+        }
+    }
+}
+
 impl fmt::Debug for UrlSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -126,14 +139,7 @@ impl EndpointConfig {
     /// Reads the secrets. Keys in errors are relative to the endpoint.
     pub(crate) fn resolve(&self) -> Result<Target, ConfigError> {
         let mut scrubber = Scrubber::default();
-        let mut url = match &self.url {
-            UrlSetting::Literal(url) => url.clone(),
-            UrlSetting::Source(source) => {
-                let text = source.resolve().map_err(|error| error.below("url"))?;
-                parse_url(text.expose())
-                    .map_err(|problem| ConfigError::new("url", format!("the value of {source} is {problem}")))?
-            }
-        };
+        let mut url = self.url.resolve(parse_url).map_err(|error| error.below("url"))?;
         scrubber.learn_url(&url);
         let shown = RedactedUrl::new(&url);
         let credentials = self.credentials(&url, &mut scrubber)?;

@@ -73,13 +73,7 @@ impl HeadSubscription {
     /// # Errors
     /// The secret can't be read, or is no WebSocket URL.
     pub fn new(url: &PushUrl) -> Result<Self, ConfigError> {
-        let url = match &url.0 {
-            UrlSetting::Literal(url) => url.clone(),
-            UrlSetting::Source(source) => {
-                let text = source.resolve()?;
-                parse(text.expose()).map_err(|problem| ConfigError::new("", format!("the value of {source} is {problem}")))?
-            }
-        };
+        let url = url.0.resolve(parse)?;
         let mut scrubber = Scrubber::default();
         scrubber.learn_url(&url);
         Ok(Self { shown: RedactedUrl::new(&url), url, scrubber, live: Mutex::default() })
