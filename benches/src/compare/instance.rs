@@ -117,6 +117,12 @@ impl Instance {
         }
     }
 
+    /// The last lines of its log.
+    #[must_use]
+    pub fn log_end(&self) -> String {
+        end(&self.log)
+    }
+
     /// kill -9.
     pub fn kill(mut self) -> Result<()> {
         self.process.kill()
@@ -128,10 +134,13 @@ impl Instance {
     }
 }
 
+/// What [`file_sink`] writes, in the instance's folder.
+pub const DEPOSITS: &str = "deposits.jsonl";
+
 /// A sink that writes a file.
 #[must_use]
 pub fn file_sink(folder: &Path) -> String {
-    format!("[sinks.file]\nkind = \"file\"\npath = \"{}\"\nstart = \"beginning\"\n", folder.join("deposits.jsonl").display())
+    format!("[sinks.file]\nkind = \"file\"\npath = \"{}\"\nstart = \"beginning\"\n", folder.join(DEPOSITS).display())
 }
 
 /// A sink that posts to a port of this machine.

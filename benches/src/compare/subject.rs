@@ -1,10 +1,11 @@
 //! The processes that are measured: a node, and `confirmd` reading from it.
 
-use super::driver::{Process, free_port};
+use super::driver::Process;
 use super::figure::{Figure, cpu_ms};
+use super::instance::{DEPOSITS, Instance, file_sink};
 use crate::http::Http;
 use crate::process::{memory_kb, scratch};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -65,31 +66,19 @@ pub type Keys = BTreeSet<(String, u64)>;
 /// that many different ones.
 pub fn catch_up(confirmd: &Path, node: &Node, section: &str, deposits: u64) -> Result<(Figure, Keys)> {
     let folder = scratch("confirmd")?;
-    let api = free_port()?;
-    let (state, sink) = (folder.path().join("state"), folder.path().join("deposits.jsonl"));
-    let config = format!(
-        "[state]\npath = \"{}\"\n[api]\nlisten = \"127.0.0.1:{}\"\n[sinks.file]\nkind = \"file\"\npath = \"{}\"\n{section}",
-        state.display(),
-        api,
-        sink.display()
-    );
-    let path = folder.path().join("confirmd.toml");
-    std::fs::write(&path, config)?;
-    let log = folder.path().join("log");
-    let mut command = Command::new(confirmd);
-    command
-        .args(["run", "--init", "--no-progress", "--config"])
-        .arg(&path)
-        .current_dir(&folder)
-        .env("BENCH_NODE_PASSWORD", "bench");
-    let (start, node_before) = (Instant::now(), cpu_ms(node.pid())?);
-    let mut run = Process::start(&mut command, &log)?;
+    let node_before = cpu_ms(node.pid())?;
+    let mut run = Instance::start(confirmd, folder.path(), &format!("{}{section}", file_sink(folder.path())))?;
+    let sink = folder.path().join(DEPOSITS);
     let mut seen = (0, 0);
     while seen.1 < deposits {
-        if let Some(status) = run.exited()? {
-            bail!("confirmd ended by itself ({status}):\n{}", end(&log));
-        }
-        ensure!(start.elapsed() < LIMIT, "{} of {deposits} deposits after {} s:\n{}", seen.1, LIMIT.as_secs(), end(&log));
+        run.alive()?;
+        ensure!(
+            run.started.elapsed() < LIMIT,
+            "{} of {deposits} deposits after {} s:\n{}",
+            seen.1,
+            LIMIT.as_secs(),
+            run.log_end()
+        );
         let length = std::fs::metadata(&sink).map_or(0, |file| file.len());
         // The whole file is counted only near its end: counting costs the CPU that is measured beside it.
         if length != seen.0 && length >= deposits.saturating_mul(200) {
@@ -98,10 +87,10 @@ pub fn catch_up(confirmd: &Path, node: &Node, section: &str, deposits: u64) -> R
         }
         std::thread::sleep(LOOK);
     }
-    let wall_ms = u64::try_from(start.elapsed().as_millis())?;
-    let (client_ms, node_ms) = (cpu_ms(run.pid())?, cpu_ms(node.pid())? - node_before);
+    let wall_ms = u64::try_from(run.started.elapsed().as_millis())?;
+    let (client_ms, node_ms) = (run.cpu_ms()?, cpu_ms(node.pid())? - node_before);
     let peak_kb = memory_kb(&run.pid().to_string(), "VmHWM")?;
-    let requests = requests(&mut Http::connect(&format!("127.0.0.1:{}", api), "")?)?;
+    let requests = run.metrics()?.requests();
     run.kill()?;
     let keys = keys(&sink)?;
     ensure!(u64::try_from(keys.len())? == deposits, "{} deposits in the file, {deposits} on the chain", keys.len());
@@ -122,13 +111,6 @@ fn keys(file: &Path) -> Result<Keys> {
         keys.insert((tx.to_owned(), index));
     }
     Ok(keys)
-}
-
-/// What confirmd itself counted; one request to its own API is not among them.
-fn requests(http: &mut Http) -> Result<u64> {
-    let text = String::from_utf8(http.get("/metrics")?)?;
-    let counted = text.lines().filter(|line| line.starts_with("confirmd_rpc_requests_total{"));
-    Ok(counted.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum())
 }
 
 /// The last lines of a log.
