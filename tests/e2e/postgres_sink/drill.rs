@@ -6,6 +6,7 @@ use crate::evm_world::{ALICE, BOB, NAME, bare_chain, pay};
 use anyhow::{Context, Result};
 use e2e::Config;
 use std::path::Path;
+use tempfile::TempDir;
 
 /// The database as it is now, in a file.
 async fn backup(shop: &Shop, folder: &Path) -> Result<String> {
@@ -19,12 +20,18 @@ async fn put_back(shop: &Shop, file: &str) -> Result<()> {
     shop.cluster.tool("pg_restore", &["-d", DATABASE, file]).map(drop)
 }
 
-pub(super) async fn told_again() -> Result<()> {
-    let mut shop: Shop = shop().await?;
+/// A shop that had a customer, and its backup in a folder.
+async fn backed_up() -> Result<(Shop, TempDir, String)> {
+    let shop: Shop = shop().await?;
     shop.pay(ALICE, 100).await?;
     shop.told().await?;
     let folder = tempfile::tempdir()?;
     let file = backup(&shop, folder.path()).await?;
+    Ok((shop, folder, file))
+}
+
+pub(super) async fn told_again() -> Result<()> {
+    let (mut shop, _folder, file) = backed_up().await?;
 
     // Life goes on: new deposits, and one that is taken back.
     shop.pay(ALICE, 20).await?;
@@ -58,11 +65,7 @@ pub(super) async fn told_again() -> Result<()> {
 
 /// Events since the backup are older than history: a new state reads the chain from its beginning.
 pub(super) async fn told_anew() -> Result<()> {
-    let mut shop: Shop = shop().await?;
-    shop.pay(ALICE, 100).await?;
-    shop.told().await?;
-    let folder = tempfile::tempdir()?;
-    let file = backup(&shop, folder.path()).await?;
+    let (mut shop, _folder, file) = backed_up().await?;
     shop.pay(ALICE, 20).await?;
     shop.pay(BOB, 9).await?;
     // Settled and forgotten.
