@@ -98,6 +98,16 @@ impl ChangeSet {
         })
     }
 
+    /// The height above which blocks leave the best chain, if any do.
+    pub fn lowest_cut(&self) -> Option<Height> {
+        let cuts = self.changes.iter().filter_map(|change| match change {
+            Change::TrailCut(above) => Some(*above),
+            Change::Reanchored(block) => Some(block.height),
+            _ => None,
+        });
+        cuts.min()
+    }
+
     /// The decisions among its events: what the state and the read model follow from.
     pub fn decisions(&self) -> impl Iterator<Item = &Event> {
         self.events.iter().map(|(event, _)| event).filter(|event| event.decides())

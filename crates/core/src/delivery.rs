@@ -81,6 +81,13 @@ pub struct Attempt {
     pub excerpt: Option<String>,
 }
 
+impl Attempt {
+    /// The attempts that a delivered event took, of which this was the last one that failed, if one did.
+    pub fn until_delivered(last: Option<&Self>) -> u32 {
+        last.map_or(1, |attempt| attempt.number.saturating_add(1))
+    }
+}
+
 /// A delivery as an operator sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryRecord {
@@ -108,6 +115,28 @@ pub struct DeliveryRecord {
     pub next_attempt_at: Option<Timestamp>,
     /// The dead one of its key it waits behind.
     pub blocked_by: Option<EventId>,
+}
+
+impl DeliveryRecord {
+    /// An event's delivery in this state, without an attempt and waiting for nothing.
+    pub fn new(consumer: ConsumerName, position: Position, event: Event, state: DeliveryState) -> Self {
+        let kind = event.kind();
+        let Event { id, chain, transfer, sequence, .. } = event;
+        Self {
+            consumer,
+            position,
+            event: id,
+            chain,
+            key: transfer.key,
+            sequence,
+            kind,
+            state,
+            attempts: 0,
+            last_attempt: None,
+            next_attempt_at: None,
+            blocked_by: None,
+        }
+    }
 }
 
 /// Events looked at for one [`DeliveredPage`], whatever was asked for.

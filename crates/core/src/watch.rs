@@ -4,7 +4,7 @@ mod record;
 mod spelling;
 mod table;
 
-use crate::{Address, AskedHistory, AssetId, Height, ListedAsset};
+use crate::{Address, Amount, AskedHistory, AssetId, Height, ListedAsset, Payment};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -91,6 +91,11 @@ impl WatchSet {
     /// The listed asset, delisted ones included while something is held for them.
     pub fn asset(&self, id: &AssetId) -> Option<&ListedAsset> {
         self.assets.get(id)
+    }
+
+    /// The minimum of its asset that a payment does not reach; `None` if it may be confirmed.
+    pub fn minimum_above(&self, payment: &Payment) -> Option<Amount> {
+        self.asset(&payment.asset)?.minimum_above(payment.amount)
     }
 
     /// Every listed asset, by id.

@@ -125,13 +125,17 @@ pub(crate) async fn put_rescans<'a>(
 
 /// The small parts of a chain's state for a commit, which writes the chain's head anew.
 pub(crate) async fn small_to_advance(session: &Session, chain: &ChainId, found: &Found) -> Result<ChainState, Failed> {
-    put_rescans(session, found.number, found.head()?.rescans.iter()).await?;
-    small(session, chain, found).await
+    let head = found.head()?;
+    put_rescans(session, found.number, head.rescans.iter()).await?;
+    small_of(session, chain, found, head).await
 }
 
 /// The small parts of a chain's state.
 pub(crate) async fn small(session: &Session, chain: &ChainId, found: &Found) -> Result<ChainState, Failed> {
-    let head = found.head()?;
+    small_of(session, chain, found, found.head()?).await
+}
+
+async fn small_of(session: &Session, chain: &ChainId, found: &Found, head: HeadRow) -> Result<ChainState, Failed> {
     let rescans = rescans(session, found.number, &head).await?;
     let mut refs = Vec::new();
     for row in session.query(TRAIL, &[&found.number]).await? {

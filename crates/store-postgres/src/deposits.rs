@@ -4,7 +4,7 @@ use crate::chain::ChainNumber;
 use crate::error::{Failed, from_json, int, text, to_json};
 use crate::held::{Places, digest};
 use crate::session::Session;
-use crate::smalls::{Smalls, lowest_cut};
+use crate::smalls::Smalls;
 use confirmd_core::{
     Asset, AssetId, ChainState, Change, ChangeSet, DepositKey, DepositRecord, DepositState, Event, KeyDigest, Position, Sequence,
     StoreError, Timestamp, Transfer, WatchEntry,
@@ -68,7 +68,7 @@ impl Stored {
                 stored.references.insert(entry.address.bytes().to_vec(), entry.reference);
             }
         }
-        if let Some(ancestor) = lowest_cut(set) {
+        if let Some(ancestor) = set.lowest_cut() {
             for row in session.query(LEFT, &[&set.chain.as_str(), &int(ancestor.0)]).await? {
                 stored.left.push(from_json(row.get(0), "a deposit")?);
             }

@@ -1,6 +1,6 @@
 //! Deliveries as an operator sees them.
 
-use crate::consumers::{Row, all, find};
+use crate::consumers::{all, find};
 use crate::error::{Failed, from_json, int, limit as rows, position, time};
 use crate::session::Session;
 use confirmd_core::{
@@ -119,7 +119,7 @@ pub(crate) async fn list(session: &Session, (filter, after, limit): &Page) -> Re
             )
             .await?;
         for found in &found {
-            records.push(record(&name, &row, found)?);
+            records.push(record(&name, found)?);
         }
     }
     Ok(records)
@@ -149,24 +149,12 @@ fn of_delivered(name: &ConsumerName, found: &tokio_postgres::Row) -> Result<Deli
     let event: Event = from_json(found.get(1), "an event")?;
     let last: Option<&str> = found.get(2);
     let last_attempt: Option<Attempt> = last.map(|text| from_json(text, "a failed attempt")).transpose()?;
-    let kind = event.kind();
-    Ok(DeliveryRecord {
-        consumer: name.clone(),
-        position: position(found.get(0)),
-        event: event.id,
-        chain: event.chain,
-        key: event.transfer.key,
-        sequence: event.sequence,
-        kind,
-        state: DeliveryState::Delivered,
-        attempts: last_attempt.as_ref().map_or(1, |attempt| attempt.number.saturating_add(1)),
-        last_attempt,
-        next_attempt_at: None,
-        blocked_by: None,
-    })
+    let attempts = Attempt::until_delivered(last_attempt.as_ref());
+    let record = DeliveryRecord::new(name.clone(), position(found.get(0)), event, DeliveryState::Delivered);
+    Ok(DeliveryRecord { attempts, last_attempt, ..record })
 }
 
-fn record(name: &ConsumerName, _row: &Row, found: &tokio_postgres::Row) -> Result<DeliveryRecord, Failed> {
+fn record(name: &ConsumerName, found: &tokio_postgres::Row) -> Result<DeliveryRecord, Failed> {
     let event: Event = from_json(found.get(1), "an event")?;
     let state = state(found.get(6));
     let last: Option<&str> = found.get(8);
@@ -175,26 +163,14 @@ fn record(name: &ConsumerName, _row: &Row, found: &tokio_postgres::Row) -> Resul
     let attempts = match (open, state) {
         (Some((_, attempts)), _) => u32::try_from(attempts).unwrap_or_default(),
         (None, DeliveryState::Skipped) => u32::try_from(found.get::<_, i32>(5)).unwrap_or_default(),
-        (None, DeliveryState::Delivered) => last_attempt.as_ref().map_or(1, |attempt| attempt.number.saturating_add(1)),
+        (None, DeliveryState::Delivered) => Attempt::until_delivered(last_attempt.as_ref()),
         (None, _) => 0,
     };
     let next_attempt_at = open.filter(|_| state == DeliveryState::Retrying).map(|(at, _)| time(at));
     let blocked_by = found.get::<_, Option<String>>(7).map(EventId::new).transpose();
-    let kind = event.kind();
-    Ok(DeliveryRecord {
-        consumer: name.clone(),
-        position: position(found.get(0)),
-        event: event.id,
-        chain: event.chain,
-        key: event.transfer.key,
-        sequence: event.sequence,
-        kind,
-        state,
-        attempts,
-        last_attempt,
-        next_attempt_at,
-        blocked_by: blocked_by.map_err(|_| crate::error::refused("an event's id in the database is none; put a backup back"))?,
-    })
+    let blocked_by = blocked_by.map_err(|_| crate::error::refused("an event's id in the database is none; put a backup back"))?;
+    let record = DeliveryRecord::new(name.clone(), position(found.get(0)), event, state);
+    Ok(DeliveryRecord { attempts, last_attempt, next_attempt_at, blocked_by, ..record })
 }
 
 pub(crate) async fn attempts(session: &Session, (name, position): &(ConsumerName, Position)) -> Result<Vec<Attempt>, Failed> {

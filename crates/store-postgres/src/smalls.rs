@@ -1,7 +1,7 @@
 //! Payments below their minimum: nothing holds them, so what a commit means for them is found in the read model.
 
 use crate::deposits::Stored;
-use confirmd_core::{Change, ChangeSet, DepositKey, DepositRecord, DepositState, Height, KeyDigest};
+use confirmd_core::{Change, ChangeSet, DepositKey, DepositRecord, DepositState, KeyDigest};
 use std::collections::HashSet;
 
 /// What one change set says about them.
@@ -14,7 +14,7 @@ pub(crate) struct Smalls {
 }
 
 impl Smalls {
-    /// `left` are those that the read model has in blocks above [`lowest_cut`].
+    /// `left` are those that the read model has in blocks above [`ChangeSet::lowest_cut`].
     pub(crate) fn of(set: &ChangeSet, stored: &Stored, left: Vec<DepositRecord>) -> Self {
         let gone: HashSet<&DepositKey> = left.iter().map(|row| &row.key).collect();
         let known = set.changes.iter().filter_map(|change| match change {
@@ -34,14 +34,4 @@ impl Smalls {
     pub(crate) fn knows(&self, key: &DepositKey) -> bool {
         self.known.contains(key)
     }
-}
-
-/// The height above which blocks leave the best chain, if any do.
-pub(crate) fn lowest_cut(set: &ChangeSet) -> Option<Height> {
-    let cuts = set.changes.iter().filter_map(|change| match change {
-        Change::TrailCut(above) => Some(*above),
-        Change::Reanchored(block) => Some(block.height),
-        _ => None,
-    });
-    cuts.min()
 }

@@ -149,27 +149,11 @@ fn shown(reader: &Reader, consumer: &Consumer, position: Position, row: EventRow
         (None, Some(skipped)) => (DeliveryState::Skipped, skipped.attempts, None, None),
         (None, None) if position < consumer.row.began || !consumer.row.filter.takes(&row.event) => return Ok(None),
         (None, None) if position >= consumer.queue.read() => (DeliveryState::Queued, 0, None, None),
-        (None, None) => {
-            let attempts = last_attempt.as_ref().map_or(1, |attempt| attempt.number.saturating_add(1));
-            (DeliveryState::Delivered, attempts, None, None)
-        }
+        (None, None) => (DeliveryState::Delivered, Attempt::until_delivered(last_attempt.as_ref()), None, None),
     };
     let blocked_by = blocked_by.map(|position| reader.needed_event(position)).transpose()?.map(|row| row.event.id);
-    let kind = row.event.kind();
-    Ok(Some(DeliveryRecord {
-        consumer: consumer.row.name.clone(),
-        position,
-        event: row.event.id,
-        chain: row.event.chain,
-        key: row.event.transfer.key,
-        sequence: row.event.sequence,
-        kind,
-        state,
-        attempts,
-        last_attempt,
-        next_attempt_at: next,
-        blocked_by,
-    }))
+    let record = DeliveryRecord::new(consumer.row.name.clone(), position, row.event, state);
+    Ok(Some(DeliveryRecord { attempts, last_attempt, next_attempt_at: next, blocked_by, ..record }))
 }
 
 /// The last failed attempt, with how many there were ever.

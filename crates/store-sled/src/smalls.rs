@@ -4,7 +4,7 @@ use crate::deposit_index::below_minimum_above;
 use crate::keys;
 use crate::reader::Reader;
 use crate::rows::DepositRow;
-use confirmd_core::{Change, ChangeSet, DepositKey, DepositState, Height, KeyDigest, StoreError};
+use confirmd_core::{Change, ChangeSet, DepositKey, DepositState, KeyDigest, StoreError};
 use std::collections::HashSet;
 
 /// What one change set says about them.
@@ -19,7 +19,7 @@ pub(crate) struct Smalls {
 impl Smalls {
     pub(crate) fn of(reader: &Reader, set: &ChangeSet) -> Result<Self, StoreError> {
         let mut smalls = Self::default();
-        if let Some(ancestor) = lowest_cut(set) {
+        if let Some(ancestor) = set.lowest_cut() {
             let (from, to) = below_minimum_above(&set.chain, ancestor);
             for entry in reader.range::<()>(&from, &to) {
                 let (key, ()) = entry?;
@@ -44,13 +44,4 @@ impl Smalls {
     pub(crate) fn knows(&self, key: &DepositKey) -> bool {
         self.known.contains(key)
     }
-}
-
-fn lowest_cut(set: &ChangeSet) -> Option<Height> {
-    let cuts = set.changes.iter().filter_map(|change| match change {
-        Change::TrailCut(above) => Some(*above),
-        Change::Reanchored(block) => Some(block.height),
-        _ => None,
-    });
-    cuts.min()
 }

@@ -226,7 +226,7 @@ fn unrecorded(transfer: &Transfer, state: &ChainState) -> String {
             format!("{what}; that address is watched from height {} on", entry.from)
         }
         _ if !read => format!("{what}; that block is not read yet"),
-        _ if state.watch.asset(&payment.asset).is_some_and(|listed| listed.minimum_above(payment.amount).is_some()) => {
+        _ if state.watch.minimum_above(payment).is_some() => {
             format!("{what}; that is below `minimum`: it would be written down only, and is forgotten after `state.history`")
         }
         _ => format!("{what}; it should be in our records unless it is older than `state.history`"),

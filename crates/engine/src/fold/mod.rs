@@ -10,9 +10,8 @@ mod draft;
 use crate::contract::Breach;
 use crate::due::{DueIndex, needed};
 use confirmd_core::{
-    Amount, Archived, BlockRef, ChainId, ChainName, ChainState, Change, ChangeSet, DepositKey, Epoch, Event, EventId,
-    FinalityTag, Height, Notice, NoticeName, Orphaned, Pending, Reported, Sequence, Small, Timestamp, Transfer, WatchState,
-    confirmations,
+    Archived, BlockRef, ChainId, ChainName, ChainState, Change, ChangeSet, DepositKey, Epoch, Event, EventId, FinalityTag,
+    Height, Notice, NoticeName, Orphaned, Pending, Reported, Sequence, Small, Timestamp, Transfer, WatchState, confirmations,
 };
 use draft::Draft;
 use std::collections::{BTreeMap, BTreeSet};
@@ -134,8 +133,9 @@ pub fn fold(state: &ChainState, due: &DueIndex, seen: &Observation, rules: &Rule
     if seen.notices.contains(&Notice::Detected) {
         detect(&mut draft, seen, &added, tip);
     }
-    let settled = settle(&mut draft, floor(state, rules, tip, &marks));
+    let mut settled = settle(&mut draft, floor(state, rules, tip, &marks));
     if seen.notices.contains(&Notice::Settled) {
+        settled.sort_by_key(|settled| place(&settled.transfer));
         for Reported { transfer, sequence } in settled {
             draft.notice(&transfer, (sequence, Notice::Settled), confirmations(tip, transfer.block.height), seen.decided_at);
         }
@@ -221,7 +221,7 @@ fn add(draft: &mut Draft<'_>, seen: &Observation) -> Result<BTreeSet<DepositKey>
             (None, Some(archived)) => archived.sequence,
             (None, None) => Sequence::NONE,
         };
-        if let Some(minimum) = minimum_above(draft.state, transfer) {
+        if let Some(minimum) = draft.state.watch.minimum_above(&transfer.payment) {
             // What was told of the key before stays where it is.
             draft.small(Small { transfer: transfer.clone(), minimum, last_sequence });
             continue;
@@ -238,11 +238,6 @@ fn takes_new(state: &ChainState, transfer: &Transfer) -> bool {
     let watching = state.watch.get(transfer.payment.address.bytes()).is_some_and(|entry| entry.state == WatchState::Watching);
     let listed = state.watch.asset(&transfer.payment.asset).is_some_and(|asset| !asset.delisted);
     watching && listed
-}
-
-/// The minimum that a payment does not reach.
-fn minimum_above(state: &ChainState, transfer: &Transfer) -> Option<Amount> {
-    state.watch.asset(&transfer.payment.asset)?.minimum_above(transfer.payment.amount)
 }
 
 /// The chain's own finality rises, and falls only to the ancestor of a branch that is left (S18): what was called final on it
@@ -276,7 +271,7 @@ fn confirm(
     deep.sort_by_key(|pending| place(&pending.transfer));
     for Pending { transfer, last_sequence } in deep {
         draft.pending.drop(&transfer.key);
-        if let Some(minimum) = minimum_above(draft.state, &transfer) {
+        if let Some(minimum) = draft.state.watch.minimum_above(&transfer.payment) {
             // The minimum was raised while it waited. What was told of the key before is kept as that of an orphaned one.
             if last_sequence > Sequence::NONE {
                 draft.orphaned.put(Orphaned { transfer: transfer.clone(), last_sequence });
@@ -317,7 +312,7 @@ fn floor(state: &ChainState, rules: &Rules, tip: Height, marks: &BTreeMap<Finali
 }
 
 /// Raises the floor; what was reported at or below it is settled, what was orphaned there keeps its sequence for ever. Returns what was
-/// settled, oldest first.
+/// settled.
 fn settle(draft: &mut Draft<'_>, floor: Height) -> Vec<Reported> {
     if floor <= draft.state.trail.floor() {
         // Even under an unchanged floor, an old pending deposit may just have been confirmed below it.
@@ -330,12 +325,11 @@ fn settle(draft: &mut Draft<'_>, floor: Height) -> Vec<Reported> {
 }
 
 fn archive(draft: &mut Draft<'_>, floor: Height) -> Vec<Reported> {
-    let mut settled = draft.reported.at_or_below(floor);
+    let settled = draft.reported.at_or_below(floor);
     for Reported { transfer, sequence } in &settled {
         draft.archive(transfer, *sequence);
         draft.reported.drop(&transfer.key);
     }
-    settled.sort_by_key(|settled| place(&settled.transfer));
     for Orphaned { transfer, last_sequence } in draft.orphaned.at_or_below(floor) {
         if last_sequence > Sequence::NONE {
             draft.archive(&transfer, last_sequence);

@@ -55,12 +55,7 @@ pub(super) fn keep(books: &mut Books, set: &ChangeSet, first: Position) {
 
 /// Payments below their minimum whose blocks leave the best chain.
 pub(super) fn smalls_left(books: &Books, set: &ChangeSet) -> Vec<DepositRecord> {
-    let cuts = set.changes.iter().filter_map(|change| match change {
-        Change::TrailCut(above) => Some(*above),
-        Change::Reanchored(block) => Some(block.height),
-        _ => None,
-    });
-    let Some(ancestor) = cuts.min() else { return Vec::new() };
+    let Some(ancestor) = set.lowest_cut() else { return Vec::new() };
     let small = books.deposits.values().filter(|record| record.chain == set.chain && record.state == DepositState::BelowMinimum);
     small.filter(|record| record.block.height > ancestor).cloned().collect()
 }

@@ -2,7 +2,7 @@
 
 use super::disk::{Books, Consumer};
 use confirmd_core::{
-    ConsumerName, ConsumerStatus, DELIVERED_LOOK_MAX, DeliveredPage, DeliveryFilter, DeliveryQueue, DeliveryRecord,
+    Attempt, ConsumerName, ConsumerStatus, DELIVERED_LOOK_MAX, DeliveredPage, DeliveryFilter, DeliveryQueue, DeliveryRecord,
     DeliveryState, EventRecord, OpenState, Position,
 };
 use std::collections::BTreeMap;
@@ -95,23 +95,9 @@ fn record(
         (None, Some(attempts)) => (DeliveryState::Skipped, *attempts, None, None),
         (None, None) if position < row.began || !row.filter.takes(&event.event) => return None,
         (None, None) if position >= queue.read() => (DeliveryState::Queued, 0, None, None),
-        (None, None) => {
-            let attempts = last_attempt.as_ref().map_or(1, |attempt| attempt.number.saturating_add(1));
-            (DeliveryState::Delivered, attempts, None, None)
-        }
+        (None, None) => (DeliveryState::Delivered, Attempt::until_delivered(last_attempt.as_ref()), None, None),
     };
-    Some(DeliveryRecord {
-        consumer: name.clone(),
-        position,
-        event: event.event.id.clone(),
-        chain: event.event.chain.clone(),
-        key: event.event.transfer.key.clone(),
-        sequence: event.event.sequence,
-        kind: event.event.kind(),
-        state,
-        attempts,
-        last_attempt,
-        next_attempt_at: next,
-        blocked_by: blocked_by.and_then(|position| books.events.get(&position)).map(|record| record.event.id.clone()),
-    })
+    let blocked_by = blocked_by.and_then(|position| books.events.get(&position)).map(|record| record.event.id.clone());
+    let record = DeliveryRecord::new(name.clone(), position, event.event.clone(), state);
+    Some(DeliveryRecord { attempts, last_attempt, next_attempt_at: next, blocked_by, ..record })
 }
