@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::ops_fuzz::{ALICE, BOB, CHAIN, HALTED, World};
 
-/// Commands that are run with `--json` elsewhere: the first needs a database as its sink
-/// (`postgres_store::…`), the second is a world of its own (`ops::the_demo_ends_with_equal_books`).
+/// Commands that are not run here: the first needs a database as its sink and is run nowhere with `--json` yet, the second is a
+/// world of its own (`ops::the_demo_ends_with_equal_books`).
 const ELSEWHERE: [&str; 2] = ["consumer adopt", "demo"];
 /// Help is asked for a page at a time; there are not more.
 const PAGES_MAX: usize = 100;

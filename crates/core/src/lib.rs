@@ -23,6 +23,7 @@ mod event;
 mod halt;
 mod held;
 mod history;
+mod life_plan;
 mod meter;
 mod new_heads;
 mod notice;
@@ -74,6 +75,7 @@ pub use history::{
     CURSORS_MAX, CursorName, DepositFilter, DepositRecord, DepositState, History, LifeEvent, LifeStep, PullCursor,
     REORG_BLOCKS_MAX, ReorgRecord, Rule,
 };
+pub use life_plan::{LifePlan, SmallsBefore};
 pub use meter::{SourceCounts, SourceMeter};
 pub use new_heads::{BuildNewHeads, NewHeads};
 pub use notice::{Notice, NoticeName, NoticesWanted};

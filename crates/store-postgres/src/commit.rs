@@ -4,9 +4,11 @@ use crate::chain::{self, ChainNumber, Found, Heads};
 use crate::deposits::{self, DepositPlan, Stored};
 use crate::error::{Failed, int, invalid, position, to_json, uint};
 use crate::held::{HeldRows, Places, last_events};
-use crate::lives::LifePlan;
+use crate::lives::LifeRows;
 use crate::session::Session;
-use confirmd_core::{ChainState, ChangeSet, CommitReceipt, KeyDigest, Notice, Position, StateVersion, StoreError, Timestamp};
+use confirmd_core::{
+    ChainState, ChangeSet, CommitReceipt, KeyDigest, LifePlan, Notice, Position, StateVersion, StoreError, Timestamp,
+};
 use confirmd_postgres::Trouble;
 use std::sync::Arc;
 use tokio_postgres::error::SqlState;
@@ -57,7 +59,7 @@ pub(crate) async fn commit(session: &Session, commit: &Commit) -> Result<(Commit
     let places = Places::of(set, first);
     let held = HeldRows::of(set, &places, known)?;
     let records = DepositPlan::new(&stored, &small, set, &smalls, &places, commit.now).records();
-    let lives = LifePlan::new(&small, set, &smalls, commit.now).rows()?;
+    let lives = LifeRows::of(&LifePlan::new(&small, set, smalls.before(), commit.now), &set.chain)?;
     let rows = chain::advance(&mut small, set)?;
     held.write(session, found.number).await?;
     deposits::write(session, &records).await?;

@@ -1,7 +1,7 @@
 //! Payments below their minimum: nothing holds them, so what a commit means for them is found in the read model.
 
 use crate::deposits::Stored;
-use confirmd_core::{Change, ChangeSet, DepositKey, DepositRecord, DepositState, KeyDigest};
+use confirmd_core::{Change, ChangeSet, DepositKey, DepositRecord, DepositState, KeyDigest, SmallsBefore};
 use std::collections::HashSet;
 
 /// What one change set says about them.
@@ -33,5 +33,10 @@ impl Smalls {
     /// Whether a payment that is seen says nothing new.
     pub(crate) fn knows(&self, key: &DepositKey) -> bool {
         self.known.contains(key)
+    }
+
+    /// As the lives of deposits are told by it.
+    pub(crate) fn before(&self) -> SmallsBefore<'_> {
+        SmallsBefore { left: self.left.iter().map(|row| (&row.key, &row.block)).collect(), known: &self.known }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::deposits::DepositPlan;
 use crate::keys::{self, ChainNumber};
-use crate::lives::LifePlan;
+use crate::lives;
 use crate::reader::{Reader, Rows};
 use crate::record::Kind;
 use crate::rows::{ArchiveRow, EventRow, HeldRow};
@@ -10,8 +10,8 @@ use crate::smalls::Smalls;
 use crate::steps::Step;
 use crate::writer::Core;
 use confirmd_core::{
-    Archived, Change, ChangeSet, CommitReceipt, DepositKey, Held, KeyDigest, Orphaned, Pending, Position, Reported, Sequence,
-    StateVersion, StoreError,
+    Archived, Change, ChangeSet, CommitReceipt, DepositKey, Held, KeyDigest, LifePlan, Orphaned, Pending, Position, Reported,
+    Sequence, StateVersion, StoreError,
 };
 use serde::Serialize;
 use std::collections::HashMap;
@@ -33,7 +33,8 @@ impl Core {
         held.write(&mut rows)?;
         let smalls = Smalls::of(&reader, set)?;
         DepositPlan::new(&reader, &self.disk.watched, head, set, &smalls, &events, self.clock.now()).write(&mut rows)?;
-        LifePlan::new(head, set, &smalls, self.clock.now()).write(self.disk.progress.commits, &mut rows)?;
+        let told = LifePlan::new(&head.small, set, smalls.before(), self.clock.now());
+        lives::write(&told, (&set.chain, head.number), self.disk.progress.commits, &mut rows)?;
         events.write(set, &mut rows)?;
         head.take(set, &mut rows)?;
         let listed = self.disk.watched.take(head.number, &set.changes, &mut rows);

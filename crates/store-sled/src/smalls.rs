@@ -4,7 +4,7 @@ use crate::deposit_index::below_minimum_above;
 use crate::keys;
 use crate::reader::Reader;
 use crate::rows::DepositRow;
-use confirmd_core::{Change, ChangeSet, DepositKey, DepositState, KeyDigest, StoreError};
+use confirmd_core::{Change, ChangeSet, DepositKey, DepositState, KeyDigest, SmallsBefore, StoreError};
 use std::collections::HashSet;
 
 /// What one change set says about them.
@@ -43,5 +43,10 @@ impl Smalls {
     /// Whether a payment that is seen says nothing new.
     pub(crate) fn knows(&self, key: &DepositKey) -> bool {
         self.known.contains(key)
+    }
+
+    /// As the lives of deposits are told by it.
+    pub(crate) fn before(&self) -> SmallsBefore<'_> {
+        SmallsBefore { left: self.left.iter().map(|row| (&row.key, &row.block)).collect(), known: &self.known }
     }
 }
