@@ -1,6 +1,6 @@
 //! Tells the program the revision of the source it was built from.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
@@ -10,10 +10,9 @@ fn main() {
 }
 
 fn revision() -> Option<String> {
-    let root = std::path::PathBuf::from(git(&["rev-parse", "--show-toplevel"])?);
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = PathBuf::from(git(&["rev-parse", "--show-toplevel"])?);
     // Somebody else's repository around an unpacked source says nothing about it.
-    if manifest.parent().and_then(Path::parent) != Some(root.as_path()) {
+    if source()? != root {
         return None;
     }
     for name in ["HEAD", "refs/heads", "packed-refs"] {
@@ -44,8 +43,13 @@ fn revision() -> Option<String> {
 
 /// What git prints, without the line break; `None` if it fails or prints nothing.
 fn git(args: &[&str]) -> Option<String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?.parent()?;
-    let output = Command::new("git").current_dir(root).args(args).output().ok()?;
+    let output = Command::new("git").current_dir(source()?).args(args).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();
     (output.status.success() && !text.is_empty()).then_some(text)
+}
+
+/// The workspace that is built now: asked for when this runs, since a target folder may hold this program from another checkout.
+fn source() -> Option<PathBuf> {
+    let manifest = std::env::var_os("CARGO_MANIFEST_DIR")?;
+    Some(Path::new(&manifest).parent()?.parent()?.to_owned())
 }
